@@ -1,0 +1,2 @@
+//! portalock
+pub mod protocol;

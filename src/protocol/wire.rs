@@ -1,0 +1,226 @@
+//! Messages as bytes. Deployed peers fix the form (section 2 of `docs/protocol.md`); what we add is
+//! ignored by all of them (section 3).
+
+use serde_json::{Map, Value, json};
+
+use super::id::{HolderId, MemberId};
+use super::message::{Answer, Asker, Event, ForeignStanding, Mode, Ping, Record, Standing, State};
+use super::names::Names;
+
+const PROTOCOL: u64 = 1;
+const QUEUE: u64 = 1;
+
+/// What a member says of itself for people to read. Nothing is decided by it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Disclosure {
+    /// The host's name.
+    pub host: Option<String>,
+    /// The process's id.
+    pub pid: Option<u64>,
+    /// The label that the application chose.
+    pub label: Option<String>,
+    /// Milliseconds since the Unix epoch at which the present state began.
+    pub since_ms: Option<u64>,
+}
+
+/// A decoded answer to a ping.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pong {
+    /// What the protocol goes by.
+    pub record: Record,
+    /// What it says for people.
+    pub disclosure: Disclosure,
+}
+
+/// Writes a ping.
+pub fn write_ping(names: &Names, ping: &Ping) -> Vec<u8> {
+    let mut fields = json!({
+        "message": "ping",
+        "response_channel": names.response_channel(&ping.reply_to),
+    });
+    match ping.asker {
+        Asker::Member { id, wants } => {
+            fields["queue"] = QUEUE.into();
+            fields["holder_id"] = id.to_string().into();
+            fields["wants"] = mode_name(wants).into();
+        }
+        Asker::Observer => fields["queue"] = QUEUE.into(),
+        Asker::Stranger => {}
+    }
+    fields.to_string().into_bytes()
+}
+
+/// Reads a message on the lock channel: a ping is any object with a non-empty `response_channel`.
+pub fn read_ping(names: &Names, payload: &[u8]) -> Option<Ping> {
+    let fields = object(payload)?;
+    let channel = text(&fields, "response_channel").filter(|name| !name.is_empty())?;
+    let reply_to = names.reply_to(channel);
+    let asker = read_asker(&fields);
+    Some(Ping { reply_to, asker })
+}
+
+fn read_asker(fields: &Map<String, Value>) -> Asker {
+    if !is_version(fields, "queue", QUEUE) {
+        return Asker::Stranger;
+    }
+    if !fields.contains_key("holder_id") && !fields.contains_key("wants") {
+        return Asker::Observer;
+    }
+    let id = text(fields, "holder_id").and_then(HolderId::parse);
+    let wants = text(fields, "wants").and_then(read_mode);
+    match (id, wants) {
+        (Some(id), Some(wants)) => Asker::Member { id, wants },
+        _ => Asker::Stranger,
+    }
+}
+
+/// Writes an answer to a ping.
+pub fn write_pong(id: HolderId, wants: Mode, answer: Answer, disclosure: &Disclosure) -> Vec<u8> {
+    let mut fields = json!({
+        "holder_id": id.to_string(),
+        "mode": answer.holds.map_or("pending", mode_name),
+        "protocol": PROTOCOL,
+        "elected": answer.elected,
+        "queue": QUEUE,
+        "wants": mode_name(wants),
+        "state": state_name(answer.state),
+    });
+    let Disclosure { host, pid, label, since_ms } = disclosure;
+    for (key, value) in [
+        ("host", host.as_deref().map(Value::from)),
+        ("pid", pid.map(Value::from)),
+        ("label", label.as_deref().map(Value::from)),
+        ("since_ms", since_ms.map(Value::from)),
+    ] {
+        if let Some(value) = value {
+            fields[key] = value;
+        }
+    }
+    fields.to_string().into_bytes()
+}
+
+/// Reads an answer to a ping. What is no record comes from a member too old to send one; it blocks
+/// everybody, and is told from others like it by `legacy`, a number of the reader's choice.
+pub fn read_pong(payload: &[u8], legacy: u32) -> Pong {
+    let fields = object(payload);
+    let record = fields.as_ref().and_then(read_record);
+    match (record, fields) {
+        (Some(record), Some(fields)) => Pong { record, disclosure: read_disclosure(&fields) },
+        _ => Pong {
+            record: Record {
+                id: MemberId::Legacy(legacy),
+                standing: Standing::Foreign(ForeignStanding::Exclusive),
+            },
+            disclosure: Disclosure::default(),
+        },
+    }
+}
+
+fn read_record(fields: &Map<String, Value>) -> Option<Record> {
+    if !is_version(fields, "protocol", PROTOCOL) {
+        return None;
+    }
+    let id = MemberId::parse(text(fields, "holder_id")?);
+    let holds = match text(fields, "mode")? {
+        "pending" => None,
+        mode => Some(read_mode(mode)?),
+    };
+    let queue =
+        matches!(id, MemberId::Hex(_)).then(|| read_queue_standing(fields, holds)).flatten();
+    let standing = queue.unwrap_or_else(|| {
+        Standing::Foreign(match holds {
+            Some(Mode::Exclusive) => ForeignStanding::Exclusive,
+            Some(Mode::Shared) => ForeignStanding::Shared,
+            None => {
+                ForeignStanding::Pending { elected: fields.get("elected").and_then(Value::as_bool) }
+            }
+        })
+    });
+    Some(Record { id, standing })
+}
+
+/// The queue fields, where they are complete and do not contradict the mode.
+fn read_queue_standing(fields: &Map<String, Value>, holds: Option<Mode>) -> Option<Standing> {
+    if !is_version(fields, "queue", QUEUE) {
+        return None;
+    }
+    let wants = text(fields, "wants").and_then(read_mode)?;
+    let state = text(fields, "state").and_then(read_state)?;
+    let consistent = match state {
+        State::Waiting => holds.is_none(),
+        State::Held => holds == Some(wants),
+        State::Leaving => true,
+    };
+    consistent.then_some(Standing::Queue { wants, state })
+}
+
+fn read_disclosure(fields: &Map<String, Value>) -> Disclosure {
+    Disclosure {
+        host: text(fields, "host").map(str::to_owned),
+        pid: fields.get("pid").and_then(Value::as_u64),
+        label: text(fields, "label").map(str::to_owned),
+        since_ms: fields.get("since_ms").and_then(Value::as_u64),
+    }
+}
+
+/// Writes an event.
+pub fn write_event(event: Event) -> Vec<u8> {
+    let Event::Left(id) = event;
+    json!({"event": "left", "holder_id": id.to_string()}).to_string().into_bytes()
+}
+
+/// Reads a message on the events channel; what is no known event is ignored.
+pub fn read_event(payload: &[u8]) -> Option<Event> {
+    let fields = object(payload)?;
+    match text(&fields, "event")? {
+        "left" => text(&fields, "holder_id").and_then(HolderId::parse).map(Event::Left),
+        _ => None,
+    }
+}
+
+fn object(payload: &[u8]) -> Option<Map<String, Value>> {
+    match serde_json::from_slice(payload) {
+        Ok(Value::Object(fields)) => Some(fields),
+        _ => None,
+    }
+}
+
+fn text<'a>(fields: &'a Map<String, Value>, key: &str) -> Option<&'a str> {
+    fields.get(key).and_then(Value::as_str)
+}
+
+fn is_version(fields: &Map<String, Value>, key: &str, version: u64) -> bool {
+    fields.get(key).and_then(Value::as_u64) == Some(version)
+}
+
+fn mode_name(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Shared => "shared",
+        Mode::Exclusive => "exclusive",
+    }
+}
+
+fn read_mode(name: &str) -> Option<Mode> {
+    match name {
+        "shared" => Some(Mode::Shared),
+        "exclusive" => Some(Mode::Exclusive),
+        _ => None,
+    }
+}
+
+fn state_name(state: State) -> &'static str {
+    match state {
+        State::Waiting => "waiting",
+        State::Held => "held",
+        State::Leaving => "leaving",
+    }
+}
+
+fn read_state(name: &str) -> Option<State> {
+    match name {
+        "waiting" => Some(State::Waiting),
+        "held" => Some(State::Held),
+        "leaving" => Some(State::Leaving),
+        _ => None,
+    }
+}
