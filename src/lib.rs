@@ -1,2 +1,14 @@
-//! portalock
+//! Distributed locks held by a live Redis subscription.
+#![warn(missing_docs)]
+
+mod client;
+mod error;
+mod lock;
+mod options;
 pub mod protocol;
+
+pub use client::Client;
+pub use error::{Error, Result, Status};
+pub use lock::{Lock, Loss, LossReason};
+pub use options::{ClientOptions, LockOptions, MAX_LABEL_BYTES, MAX_SPAN, Wait};
+pub use protocol::Mode;

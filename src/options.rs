@@ -1,0 +1,139 @@
+//! Settings of clients and locks, with their ranges.
+
+use std::time::Duration;
+
+use crate::error::{Error, Result, Status};
+use crate::protocol::Mode;
+
+/// The longest span that can be asked for: a year.
+pub const MAX_SPAN: Duration = Duration::from_secs(366 * 24 * 3600);
+/// The longest label, in bytes.
+pub const MAX_LABEL_BYTES: usize = 256;
+
+/// How long an acquire may wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// As the lock's options say.
+    Default,
+    /// One attempt: join the queue, learn who is there, and leave if somebody comes first.
+    Once,
+    /// So long.
+    For(Duration),
+    /// Without a bound.
+    Forever,
+}
+
+/// How a client connects.
+#[derive(Clone, Debug)]
+pub struct ClientOptions {
+    pub(crate) connect_timeout: Duration,
+    pub(crate) pool_size: usize,
+}
+
+impl Default for ClientOptions {
+    fn default() -> Self {
+        Self { connect_timeout: Duration::from_secs(5), pool_size: 8 }
+    }
+}
+
+impl ClientOptions {
+    /// The defaults: 5 s to connect, 8 warm connections.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// How long one attempt to connect and log in may take: 1 ms to a year, 5 s unless set.
+    pub fn connect_timeout(&mut self, span: Duration) -> Result<&mut Self> {
+        self.connect_timeout = positive("connect_timeout", span)?;
+        Ok(self)
+    }
+
+    /// How many unused connections are kept open for later acquires: 0 to 1024, 8 unless set.
+    pub fn pool_size(&mut self, connections: usize) -> Result<&mut Self> {
+        if connections > 1024 {
+            return Err(invalid("pool_size is at most 1024"));
+        }
+        self.pool_size = connections;
+        Ok(self)
+    }
+}
+
+/// How a lock is acquired and kept.
+#[derive(Clone, Debug)]
+pub struct LockOptions {
+    pub(crate) mode: Mode,
+    pub(crate) wait: Wait,
+    pub(crate) unavailable_timeout: Duration,
+    pub(crate) label: Option<String>,
+    pub(crate) disclose: bool,
+}
+
+impl Default for LockOptions {
+    fn default() -> Self {
+        Self {
+            mode: Mode::Exclusive,
+            wait: Wait::For(Duration::from_secs(5)),
+            unavailable_timeout: Duration::from_secs(1),
+            label: None,
+            disclose: true,
+        }
+    }
+}
+
+impl LockOptions {
+    /// The defaults, equal to portalocker's where it has them.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// How long an acquire waits when the call does not say: 5 s unless set.
+    pub fn timeout(&mut self, wait: Wait) -> Result<&mut Self> {
+        if let Wait::For(span) = wait {
+            bounded("timeout", span)?;
+        }
+        if wait == Wait::Default {
+            return Err(invalid("the default timeout has to be a span, one attempt or forever"));
+        }
+        self.wait = wait;
+        Ok(self)
+    }
+
+    /// How long a member may stay silent before it is taken for dead: 1 ms to a year, 1 s unless set.
+    pub fn unavailable_timeout(&mut self, span: Duration) -> Result<&mut Self> {
+        self.unavailable_timeout = positive("unavailable_timeout", span)?;
+        Ok(self)
+    }
+
+    /// A text of up to 256 bytes that is shown to whoever asks who holds the lock.
+    pub fn label(&mut self, label: &str) -> Result<&mut Self> {
+        if label.len() > MAX_LABEL_BYTES {
+            return Err(invalid("a label has at most 256 bytes"));
+        }
+        self.label = Some(label.to_owned());
+        Ok(self)
+    }
+
+    /// Whether host name, process id, label and time are shown to whoever asks; yes unless set.
+    pub fn disclose(&mut self, yes: bool) -> &mut Self {
+        self.disclose = yes;
+        self
+    }
+}
+
+fn invalid(message: impl Into<String>) -> Error {
+    Error::new(Status::Invalid, message)
+}
+
+fn bounded(what: &str, span: Duration) -> Result<Duration> {
+    if span > MAX_SPAN {
+        return Err(invalid(format!("{what} is at most a year")));
+    }
+    Ok(span)
+}
+
+fn positive(what: &str, span: Duration) -> Result<Duration> {
+    if span < Duration::from_millis(1) {
+        return Err(invalid(format!("{what} is at least 1 ms")));
+    }
+    bounded(what, span)
+}
