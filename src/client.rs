@@ -1,14 +1,38 @@
 //! Where the server is, and the warm connections to it.
 
-use std::time::Duration;
+use std::fmt;
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
 
-use crate::error::Result;
+use crate::broker::{Endpoint, Route, round_trip};
+use crate::error::{Error, Result, Status};
+use crate::fork::Generation;
+use crate::keeper::{Keeper, Line, Tenant, lock};
 use crate::lock::Lock;
 use crate::options::{ClientOptions, LockOptions};
+use crate::protocol::Names;
 
 /// A Redis server to hold locks on. Cheap to clone; safe to use from any thread.
 #[derive(Clone, Debug)]
-pub struct Client {}
+pub struct Client {
+    shared: Arc<Shared>,
+}
+
+/// What a client's locks share.
+pub(crate) struct Shared {
+    endpoint: Arc<Endpoint>,
+    options: ClientOptions,
+    generation: Generation,
+    /// Connections on which nobody holds or waits, the latest used last.
+    pool: Mutex<Vec<Arc<Line>>>,
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").field("endpoint", &self.endpoint).finish_non_exhaustive()
+    }
+}
 
 impl Client {
     /// Takes the server's URL: `redis://[user[:password]@]host[:port][/db]` or
@@ -17,22 +41,139 @@ impl Client {
     /// # Errors
     /// `Invalid` where the URL is none, `Unsupported` for a scheme that is not known.
     pub fn new(url: &str, options: ClientOptions) -> Result<Self> {
-        let _ = (url, options);
-        todo!()
+        let shared = Shared {
+            endpoint: Arc::new(Endpoint::parse(url)?),
+            options,
+            generation: Generation::now(),
+            pool: Mutex::default(),
+        };
+        Ok(Self { shared: Arc::new(shared) })
     }
 
     /// Names a lock. Nothing is sent.
     ///
     /// # Errors
-    /// `Invalid` where the name is empty, over-long, or ends in `-lock-events`.
+    /// `Invalid` where the name is empty, over-long, holds a NUL byte or ends in `-lock-events`;
+    /// `Forked` where a parent of this process made the client.
     pub fn lock(&self, name: &str, options: LockOptions) -> Result<Lock> {
-        let _ = (name, options);
-        todo!()
+        self.shared.generation.check()?;
+        let names =
+            Names::new(name).map_err(|error| Error::new(Status::Invalid, error.to_string()))?;
+        Ok(Lock::new(self.shared.clone(), Arc::new(names), options))
     }
 
-    /// Connects, logs in and asks for an answer, within `timeout`.
+    /// Connects, logs in and asks for an answer, all within `timeout`; tells the round-trip time of
+    /// the last.
+    ///
+    /// # Errors
+    /// What keeps the server from being used.
     pub fn ping(&self, timeout: Duration) -> Result<Duration> {
-        let _ = timeout;
-        todo!()
+        self.shared.generation.check()?;
+        let until = Instant::now() + timeout.min(crate::options::MAX_SPAN);
+        let mut failure = None;
+        for route in self.shared.routes_within(timeout)? {
+            match round_trip(&self.shared.endpoint, &route, until) {
+                Ok(span) => return Ok(span),
+                Err(error) => failure = Some(error),
+            }
+        }
+        Err(failure.unwrap_or_else(|| Error::new(Status::Unreachable, "the server has no address")))
+    }
+}
+
+impl Shared {
+    pub(crate) fn generation(&self) -> Generation {
+        self.generation
+    }
+
+    pub(crate) fn connect_timeout(&self) -> Duration {
+        self.options.connect_timeout
+    }
+
+    pub(crate) fn needs_lookup(&self) -> bool {
+        self.endpoint.needs_lookup()
+    }
+
+    /// The routes to the server; may block for as long as the system's resolver likes.
+    pub(crate) fn routes(&self) -> Result<Vec<Route>> {
+        self.endpoint.routes()
+    }
+
+    /// Looks the server's name up in a thread of its own and hands the result to `then`.
+    pub(crate) fn look_up(
+        self: &Arc<Self>,
+        then: impl FnOnce(Result<Vec<Route>>) + Send + 'static,
+    ) -> Result<()> {
+        let shared = self.clone();
+        let thread = thread::Builder::new().name("portalock-look".into());
+        let started = thread.spawn(move || then(shared.routes()));
+        started.map(drop).map_err(|error| {
+            Error::new(Status::Internal, format!("no thread to look the host up: {error}"))
+        })
+    }
+
+    fn routes_within(self: &Arc<Self>, timeout: Duration) -> Result<Vec<Route>> {
+        if !self.needs_lookup() {
+            return self.routes();
+        }
+        let (sender, receiver) = std::sync::mpsc::channel();
+        self.look_up(move |routes| drop(sender.send(routes)))?;
+        receiver.recv_timeout(timeout).unwrap_or_else(|_| Err(self.lookup_timeout()))
+    }
+
+    pub(crate) fn lookup_timeout(&self) -> Error {
+        let text = format!("the address of {} was not found in time", self.endpoint);
+        Error::new(Status::Unreachable, text)
+    }
+
+    /// Moves a tenant into a warm connection, if there is one.
+    pub(crate) fn move_into_pool(&self, tenant: impl Fn() -> Tenant) -> Option<Arc<Line>> {
+        loop {
+            let line = lock(&self.pool).pop()?;
+            if line.move_in(tenant()) {
+                return Some(line);
+            }
+            line.retire();
+        }
+    }
+
+    /// Moves a tenant into a new connection.
+    pub(crate) fn move_into_new(&self, route: &Route, tenant: Tenant) -> Result<Arc<Line>> {
+        let keeper = Keeper::get()?;
+        let line = Line::dial(&keeper, &self.endpoint, route, self.options.connect_timeout)?;
+        // If the connection has ended again already, the tenant is told so by nobody: say it here.
+        match line.move_in(tenant) {
+            true => Ok(line),
+            false => {
+                let text = format!("{} closed the connection", self.endpoint);
+                Err(Error::new(Status::Disconnected, text))
+            }
+        }
+    }
+
+    /// Takes a connection back.
+    pub(crate) fn give_back(&self, line: Arc<Line>) {
+        if !line.is_usable() {
+            return;
+        }
+        let surplus = {
+            let mut pool = lock(&self.pool);
+            pool.push(line);
+            (pool.len() > self.options.pool_size).then(|| pool.remove(0))
+        };
+        if let Some(line) = surplus {
+            line.retire();
+        }
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        if !self.generation.is_ours() {
+            return;
+        }
+        for line in lock(&self.pool).drain(..) {
+            line.retire();
+        }
     }
 }

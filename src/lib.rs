@@ -1,8 +1,14 @@
 //! Distributed locks held by a live Redis subscription.
 #![warn(missing_docs)]
 
+mod acquire;
+mod broker;
+mod callback;
 mod client;
+mod disclosure;
 mod error;
+mod fork;
+mod keeper;
 mod lock;
 mod options;
 pub mod protocol;

@@ -1,10 +1,15 @@
 //! A lock: a channel, its options, and at most one acquire at a time.
 
-use std::time::Duration;
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
+use crate::acquire::{Acquire, Shared};
+use crate::callback::LostCallback;
+use crate::client;
 use crate::error::Result;
-use crate::options::Wait;
-use crate::protocol::Mode;
+use crate::options::{LockOptions, Wait};
+use crate::protocol::{Mode, Names};
 
 /// Why a held lock was lost. The numbers are part of the ABI and are never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -14,9 +19,9 @@ pub enum LossReason {
     Disconnected = 1,
     /// The server took the subscription away and kept the connection.
     Unsubscribed = 2,
-    /// The server answered in a way that no sound server does.
+    /// The server answered in a way that no sound server does, or refused to let us answer.
     Protocol = 3,
-    /// A health check missed its deadline.
+    /// The server does not answer.
     Unresponsive = 4,
     /// The keep-alive thread has died; nobody answers for the lock any more.
     Internal = 5,
@@ -32,24 +37,43 @@ pub struct Loss {
 }
 
 /// One lock. Safe to use from any thread; dropping it releases what it holds.
-#[derive(Debug)]
-pub struct Lock {}
+pub struct Lock {
+    shared: Arc<Shared>,
+}
+
+impl fmt::Debug for Lock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lock").field("name", &self.name()).field("held", &self.is_held()).finish()
+    }
+}
 
 impl Lock {
+    pub(crate) fn new(
+        client: Arc<client::Shared>,
+        names: Arc<Names>,
+        options: LockOptions,
+    ) -> Self {
+        Self { shared: Arc::new(Shared::new(client, names, options)) }
+    }
+
     /// Acquires in the mode of the options, waiting as told.
     ///
     /// # Errors
     /// `Active` if this object is being acquired or held already, `Timeout`, `Locked` (one attempt
-    /// only), `Cancelled`, or what kept the server from being reached.
+    /// only), `Cancelled`, or what kept the server from being used.
     pub fn acquire(&self, wait: Wait) -> Result<()> {
-        let _ = wait;
-        todo!()
+        self.acquire_mode(self.shared.options.mode, wait)
     }
 
     /// As [`acquire`](Self::acquire), in the given mode.
     pub fn acquire_mode(&self, mode: Mode, wait: Wait) -> Result<()> {
-        let _ = (mode, wait);
-        todo!()
+        self.shared.generation().check()?;
+        Acquire::begin(&self.shared, mode, wait)?.run()
+    }
+
+    /// One attempt: `acquire(Wait::Once)`.
+    pub fn try_acquire(&self) -> Result<()> {
+        self.acquire(Wait::Once)
     }
 
     /// Releases: the unsubscribe is written, and not waited for.
@@ -57,47 +81,58 @@ impl Lock {
     /// # Errors
     /// `NotHeld`; `Lost` if it was lost before, once: the lock is then free to be acquired again.
     pub fn release(&self) -> Result<()> {
-        todo!()
+        self.shared.generation().check()?;
+        self.shared.release()
     }
 
     /// Releases and waits until the server has confirmed it, or `timeout` has passed (`Timeout`;
     /// the release is under way all the same).
     pub fn release_wait(&self, timeout: Duration) -> Result<()> {
-        let _ = timeout;
-        todo!()
+        self.release()?;
+        self.shared.await_departure(Instant::now() + timeout.min(crate::options::MAX_SPAN))
     }
 
     /// Makes an acquire of this lock that is under way in another thread end with `Cancelled`.
     /// Does nothing if there is none.
     pub fn cancel(&self) {
-        todo!()
+        if self.shared.generation().is_ours() {
+            self.shared.cancel();
+        }
     }
 
     /// Whether the lock is held, as far as this process knows. Never blocks.
     pub fn is_held(&self) -> bool {
-        todo!()
+        self.shared.is_held() && self.shared.generation().is_ours()
     }
 
     /// The name of the lock.
     pub fn name(&self) -> &str {
-        todo!()
+        self.shared.names.channel()
     }
 
     /// The id of the acquire under way or held: 32 hex digits.
     pub fn holder_id(&self) -> Option<String> {
-        todo!()
+        self.shared.id().map(|id| id.to_string())
     }
 
     /// The name of its connection, as `CLIENT LIST` shows it.
     pub fn client_name(&self) -> Option<String> {
-        todo!()
+        self.shared.id().map(|id| self.shared.names.client_name(id))
     }
 
     /// Sets what is called when the lock is lost: once a loss, on the dispatch thread, with no lock
     /// of this library held. Replaces the one before, which is not called any more after this
     /// returns, unless this is called from within it.
-    pub fn on_lost(&self, callback: Option<Box<dyn FnMut(&Loss) + Send>>) {
-        let _ = callback;
-        todo!()
+    pub fn on_lost(&self, callback: Option<LostCallback>) {
+        self.shared.lost.set(callback);
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        if self.shared.generation().is_ours() {
+            self.on_lost(None);
+            let _ = self.shared.release();
+        }
     }
 }

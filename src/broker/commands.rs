@@ -1,0 +1,105 @@
+//! The protocol's commands, and the replies each will bring.
+
+use std::collections::VecDeque;
+
+use redis::cmd;
+
+use super::endpoint::Endpoint;
+use super::reply::{Expect, Members};
+
+/// Publishes and counts in one atomic step: only so are the receivers known exactly on a channel that
+/// somebody also follows by pattern.
+const EXACT_PING: &str = "redis.call('PUBLISH', ARGV[1], ARGV[2]) \
+                          return redis.call('PUBSUB', 'NUMSUB', ARGV[1])";
+
+/// Commands that are to be written, and the replies that are owed.
+#[derive(Debug, Default)]
+pub(crate) struct Commands {
+    pub(super) bytes: Vec<u8>,
+    pub(super) expected: VecDeque<Expect>,
+}
+
+impl Commands {
+    fn push(&mut self, expect: Expect, command: &redis::Cmd) {
+        command.write_packed_command(&mut self.bytes);
+        self.expected.push_back(expect);
+    }
+
+    /// Protocol, login, database, and who we are.
+    pub(super) fn login(&mut self, endpoint: &Endpoint) {
+        let mut hello = cmd("HELLO");
+        hello.arg(3);
+        if let Some(password) = &endpoint.password {
+            let user = endpoint.user.as_deref().unwrap_or("default");
+            hello.arg("AUTH").arg(user).arg(password);
+        }
+        self.push(Expect::Login, &hello);
+        if endpoint.db != 0 {
+            self.push(Expect::Login, cmd("SELECT").arg(endpoint.db));
+        }
+        for (key, value) in [("LIB-NAME", "portalock"), ("LIB-VER", env!("CARGO_PKG_VERSION"))] {
+            self.push(Expect::Courtesy, cmd("CLIENT").arg("SETINFO").arg(key).arg(value));
+        }
+    }
+
+    /// Names the connection, joins the channels and counts the lock channel's members.
+    pub(crate) fn join(&mut self, client_name: &str, channel: &str, events: &str, response: &str) {
+        self.set_name(Expect::Done, client_name);
+        let subscribe = cmd("SUBSCRIBE").arg(channel).arg(events).arg(response).to_owned();
+        self.push(Expect::Subscribed(3), &subscribe);
+        self.count(Members::AtJoin, channel);
+    }
+
+    /// Leaves the channels, says so, and clears the name.
+    pub(crate) fn leave(&mut self, channel: &str, events: &str, response: &str, farewell: &[u8]) {
+        let unsubscribe = cmd("UNSUBSCRIBE").arg(channel).arg(events).arg(response).to_owned();
+        self.push(Expect::Left(3), &unsubscribe);
+        self.publish(Expect::Courtesy, events, farewell);
+        self.set_name(Expect::Courtesy, "");
+    }
+
+    fn set_name(&mut self, expect: Expect, name: &str) {
+        self.push(expect, cmd("CLIENT").arg("SETNAME").arg(name));
+    }
+
+    /// Counts the members of a channel.
+    pub(crate) fn count(&mut self, why: Members, channel: &str) {
+        self.push(Expect::Members(why), cmd("PUBSUB").arg("NUMSUB").arg(channel));
+    }
+
+    /// Adds a response channel.
+    pub(crate) fn open_response(&mut self, response: &str) {
+        self.push(Expect::Subscribed(1), cmd("SUBSCRIBE").arg(response));
+    }
+
+    /// Gives a response channel up.
+    pub(crate) fn drop_response(&mut self, response: &str) {
+        self.push(Expect::Dropped(1), cmd("UNSUBSCRIBE").arg(response));
+    }
+
+    /// Publishes ping `number` and counts beside it.
+    pub(crate) fn ping(&mut self, number: u32, channel: &str, payload: &[u8]) {
+        self.publish(Expect::Receivers(number), channel, payload);
+        self.count(Members::BesidePing(number), channel);
+    }
+
+    /// Publishes ping `number` and counts in one step.
+    pub(crate) fn exact_ping(&mut self, number: u32, channel: &str, payload: &[u8]) {
+        let eval = cmd("EVAL").arg(EXACT_PING).arg(0).arg(channel).arg(payload).to_owned();
+        self.push(Expect::ExactMembers(number), &eval);
+    }
+
+    /// Answers a ping.
+    pub(crate) fn pong(&mut self, response: &str, payload: &[u8]) {
+        self.publish(Expect::Done, response, payload);
+    }
+
+    /// Asks for a sign of life.
+    pub(crate) fn alive(&mut self) {
+        self.push(Expect::Alive, &cmd("PING"));
+    }
+
+    fn publish(&mut self, expect: Expect, channel: &str, payload: &[u8]) {
+        self.push(expect, cmd("PUBLISH").arg(channel).arg(payload));
+    }
+}

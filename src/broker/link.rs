@@ -1,0 +1,389 @@
+//! One connection: a non-blocking socket, read in stream order.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::io::{self, Read};
+use std::net::Shutdown;
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use redis::{Parser, PushKind, Value};
+use socket2::{Domain, SockAddr, Socket, TcpKeepalive, Type};
+
+use super::commands::Commands;
+use super::endpoint::{Endpoint, Route};
+use super::reply::{self, Answer, Expect, Refusal};
+use crate::error::{Error, Status};
+
+/// Unwritten bytes beyond which a connection is given up: the server has not read for a long time.
+const MAX_BACKLOG: usize = 8 * 1024 * 1024;
+
+/// One thing that the server said.
+#[derive(Debug)]
+pub(crate) enum Frame {
+    /// What a reply says.
+    Answer(Answer),
+    /// A message on a channel.
+    Message {
+        /// The channel.
+        channel: Vec<u8>,
+        /// Its payload.
+        payload: Vec<u8>,
+    },
+    /// The server took a subscription away.
+    TakenAway,
+}
+
+/// Why a connection is of no use any more.
+#[derive(Debug)]
+pub(crate) enum LinkError {
+    /// It could not be made.
+    Connect(io::Error),
+    /// It ended.
+    Closed(Option<io::Error>),
+    /// What came is no RESP; `true` if nothing sensible came before.
+    Garbage(bool),
+    /// The server refused a command that has to work.
+    Refused(Error),
+}
+
+impl LinkError {
+    /// In words that name the server.
+    pub(crate) fn describe(&self, endpoint: &Endpoint) -> Error {
+        match self {
+            Self::Connect(error) => {
+                let text = format!("cannot connect to {endpoint}: {error}");
+                Error::new(connect_status(error), text)
+            }
+            Self::Closed(None) => {
+                let text = format!("{endpoint} closed the connection");
+                Error::new(Status::Disconnected, text)
+            }
+            Self::Closed(Some(error)) => {
+                let text = format!("the connection to {endpoint} ended: {error}");
+                Error::new(Status::Disconnected, text)
+            }
+            Self::Refused(error) => error.clone(),
+            Self::Garbage(true) => {
+                Error::new(Status::NotRedis, format!("{endpoint} is no Redis server"))
+            }
+            Self::Garbage(false) => {
+                let text = format!("{endpoint} sent what is no answer");
+                Error::new(Status::NotRedis, text)
+            }
+        }
+    }
+}
+
+fn connect_status(error: &io::Error) -> Status {
+    use io::ErrorKind::*;
+    match error.kind() {
+        ConnectionRefused => Status::Refused,
+        TimedOut | WouldBlock => Status::Unresponsive,
+        ConnectionReset | ConnectionAborted | BrokenPipe => Status::Disconnected,
+        _ => Status::Unreachable,
+    }
+}
+
+/// One connection to a server.
+pub(crate) struct Link {
+    socket: Arc<Socket>,
+    connected: bool,
+    logged_in: bool,
+    out: Vec<u8>,
+    parser: Parser,
+    expected: VecDeque<Expect>,
+    receivers: u64,
+    /// Since when the server owes the reply at the head.
+    owed_since: Option<Instant>,
+}
+
+impl fmt::Debug for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Link").field("expected", &self.expected).finish_non_exhaustive()
+    }
+}
+
+impl Link {
+    /// Begins to connect and to log in; nothing waits.
+    pub(crate) fn dial(endpoint: &Endpoint, route: &Route) -> Result<Self, LinkError> {
+        let socket = open_socket(route).map_err(LinkError::Connect)?;
+        let connected = match socket.connect(&address_of(route).map_err(LinkError::Connect)?) {
+            Ok(()) => true,
+            Err(error) if error.raw_os_error() == Some(libc::EINPROGRESS) => false,
+            Err(error) => return Err(LinkError::Connect(error)),
+        };
+        let mut link = Self {
+            socket: Arc::new(socket),
+            connected,
+            logged_in: false,
+            out: Vec::new(),
+            parser: Parser::new(),
+            expected: VecDeque::new(),
+            receivers: 0,
+            owed_since: None,
+        };
+        let mut login = Commands::default();
+        login.login(endpoint);
+        link.queue(login);
+        Ok(link)
+    }
+
+    /// Adds commands to what is to be written.
+    pub(crate) fn queue(&mut self, mut commands: Commands) {
+        if self.expected.is_empty() && !commands.expected.is_empty() {
+            self.owed_since = Some(Instant::now());
+        }
+        self.out.append(&mut commands.bytes);
+        self.expected.append(&mut commands.expected);
+    }
+
+    /// Writes as much as the socket takes.
+    pub(crate) fn flush(&mut self) -> Result<(), LinkError> {
+        if !self.connected {
+            self.finish_connect()?;
+        }
+        let mut written = 0;
+        while self.connected && written < self.out.len() {
+            match self.socket.send_with_flags(&self.out[written..], libc::MSG_NOSIGNAL) {
+                Ok(count) => written += count,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(LinkError::Closed(Some(error))),
+            }
+        }
+        self.out.drain(..written);
+        if self.out.len() > MAX_BACKLOG {
+            let error = io::Error::other("the server has stopped reading");
+            return Err(LinkError::Closed(Some(error)));
+        }
+        Ok(())
+    }
+
+    fn finish_connect(&mut self) -> Result<(), LinkError> {
+        match self.socket.take_error() {
+            Ok(None) => {}
+            Ok(Some(error)) | Err(error) => return Err(LinkError::Connect(error)),
+        }
+        self.connected = self.socket.peer_addr().is_ok();
+        Ok(())
+    }
+
+    /// Whether there is something left to write.
+    pub(crate) fn wants_write(&self) -> bool {
+        !self.connected || !self.out.is_empty()
+    }
+
+    /// Whether connecting and logging in are done.
+    pub(crate) fn is_logged_in(&self) -> bool {
+        self.logged_in
+    }
+
+    /// Whether the connection stands at all.
+    pub(crate) fn is_connected(&self) -> bool {
+        self.connected
+    }
+
+    /// Whether everything asked has been answered.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.expected.is_empty() && self.out.is_empty()
+    }
+
+    /// When the oldest unanswered command was sent.
+    pub(crate) fn owed_since(&self) -> Option<Instant> {
+        self.owed_since
+    }
+
+    /// The next thing that the server has said, if it is here already.
+    pub(crate) fn next_frame(&mut self) -> Result<Option<Frame>, LinkError> {
+        if !self.connected {
+            return Ok(None);
+        }
+        loop {
+            let mut tap = Tap { socket: &self.socket, end: None };
+            let value = match self.parser.parse_value(&mut tap) {
+                Ok(value) => value,
+                Err(_) => match tap.end {
+                    Some(End::Dry) => return Ok(None),
+                    Some(End::Closed) => return Err(LinkError::Closed(None)),
+                    Some(End::Failed(error)) => return Err(LinkError::Closed(Some(error))),
+                    None => return Err(LinkError::Garbage(!self.logged_in)),
+                },
+            };
+            if let Some(frame) = self.interpret(value)? {
+                return Ok(Some(frame));
+            }
+        }
+    }
+
+    fn interpret(&mut self, value: Value) -> Result<Option<Frame>, LinkError> {
+        let Value::Push { kind, data } = value else {
+            return self.reply(value).map(Some);
+        };
+        match kind {
+            PushKind::Message | PushKind::SMessage => Ok(message(data)),
+            PushKind::Subscribe | PushKind::SSubscribe => self.confirm(true),
+            PushKind::Unsubscribe | PushKind::SUnsubscribe => self.confirm(false),
+            _ => Ok(None),
+        }
+    }
+
+    fn reply(&mut self, value: Value) -> Result<Frame, LinkError> {
+        let Some(expect) = self.expected.pop_front() else {
+            return Err(LinkError::Garbage(!self.logged_in));
+        };
+        let by_push =
+            matches!(expect, Expect::Subscribed(_) | Expect::Dropped(_) | Expect::Left(_));
+        if by_push && !matches!(value, Value::ServerError(_)) {
+            return Err(LinkError::Garbage(false));
+        }
+        self.answered(expect, &value)
+    }
+
+    /// A `SUBSCRIBE` is answered by a push for each channel.
+    fn confirm(&mut self, subscribed: bool) -> Result<Option<Frame>, LinkError> {
+        let rest = match (self.expected.front_mut(), subscribed) {
+            (Some(Expect::Subscribed(rest)), true) => rest,
+            (Some(Expect::Dropped(rest) | Expect::Left(rest)), false) => rest,
+            (_, false) => return Ok(Some(Frame::TakenAway)),
+            (_, true) => return Err(LinkError::Garbage(false)),
+        };
+        *rest -= 1;
+        if *rest > 0 {
+            return Ok(None);
+        }
+        let expect = self.expected.pop_front().unwrap_or(Expect::Courtesy);
+        self.answered(expect, &Value::Nil).map(Some)
+    }
+
+    fn answered(&mut self, expect: Expect, value: &Value) -> Result<Frame, LinkError> {
+        self.owed_since = (!self.expected.is_empty()).then(Instant::now);
+        let answer = reply::read(expect, value, &mut self.receivers);
+        self.logged_in |= expect != Expect::Login;
+        match answer {
+            Ok(answer) => Ok(Frame::Answer(answer)),
+            Err(Refusal::Error(error)) => Err(LinkError::Refused(error)),
+            Err(Refusal::Nonsense) => Err(LinkError::Garbage(false)),
+        }
+    }
+
+    /// The socket, to be polled. It stays open as long as anybody has it.
+    pub(crate) fn socket(&self) -> &Arc<Socket> {
+        &self.socket
+    }
+
+    /// Ends the connection at once; whoever still polls it is told.
+    pub(crate) fn close(&self) {
+        let _ = self.socket.shutdown(Shutdown::Both);
+    }
+}
+
+fn message(data: Vec<Value>) -> Option<Frame> {
+    let mut data = data.into_iter();
+    match (data.next(), data.next()) {
+        (Some(Value::BulkString(channel)), Some(Value::BulkString(payload))) => {
+            Some(Frame::Message { channel, payload })
+        }
+        _ => None,
+    }
+}
+
+fn open_socket(route: &Route) -> io::Result<Socket> {
+    let domain = match route {
+        Route::Tcp(address) => Domain::for_address(*address),
+        Route::Unix(_) => Domain::UNIX,
+    };
+    let socket = Socket::new(domain, Type::STREAM, None)?;
+    socket.set_nonblocking(true)?;
+    if let Route::Tcp(_) = route {
+        socket.set_tcp_nodelay(true)?;
+        let keepalive = TcpKeepalive::new()
+            .with_time(Duration::from_secs(10))
+            .with_interval(Duration::from_secs(3))
+            .with_retries(3);
+        socket.set_tcp_keepalive(&keepalive)?;
+    }
+    Ok(socket)
+}
+
+fn address_of(route: &Route) -> io::Result<SockAddr> {
+    match route {
+        Route::Tcp(address) => Ok((*address).into()),
+        Route::Unix(path) => SockAddr::unix(path),
+    }
+}
+
+/// Reads a non-blocking socket for the parser, which is never shown an end of file: it would take
+/// half a reply for a broken one.
+struct Tap<'a> {
+    socket: &'a Socket,
+    end: Option<End>,
+}
+
+enum End {
+    Dry,
+    Closed,
+    Failed(io::Error),
+}
+
+impl Read for Tap<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let mut socket: &Socket = self.socket;
+        loop {
+            let end = match socket.read(buffer) {
+                Ok(0) => End::Closed,
+                Ok(count) => return Ok(count),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => End::Dry,
+                Err(error) => End::Failed(error),
+            };
+            self.end = Some(end);
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+    }
+}
+
+/// Sleeps until a socket can be read (or written, if wanted), at most so long.
+pub(crate) fn await_socket(socket: &Socket, write: bool, span: Duration) {
+    let events = libc::POLLIN | if write { libc::POLLOUT } else { 0 };
+    let mut entry = libc::pollfd { fd: socket.as_raw_fd(), events, revents: 0 };
+    let span = libc::timespec {
+        tv_sec: libc::time_t::try_from(span.as_secs()).unwrap_or(libc::time_t::MAX),
+        tv_nsec: span.subsec_nanos().into(),
+    };
+    // SAFETY: one valid entry, a valid time, no signal mask; the borrow keeps the socket open.
+    unsafe { libc::ppoll(&mut entry, 1, &span, std::ptr::null()) };
+}
+
+/// Connects, logs in, and measures one round trip, in the calling thread.
+pub(crate) fn round_trip(
+    endpoint: &Endpoint,
+    route: &Route,
+    until: Instant,
+) -> crate::error::Result<Duration> {
+    let describe = |error: LinkError| error.describe(endpoint);
+    let mut link = Link::dial(endpoint, route).map_err(describe)?;
+    let mut asked = None;
+    loop {
+        link.flush().map_err(describe)?;
+        while let Some(frame) = link.next_frame().map_err(describe)? {
+            if let (Frame::Answer(Answer::Alive), Some(asked)) = (frame, asked) {
+                return Ok(Instant::now() - asked);
+            }
+        }
+        if asked.is_none() && link.is_connected() && link.is_quiet() {
+            let mut ping = Commands::default();
+            ping.alive();
+            link.queue(ping);
+            asked = Some(Instant::now());
+            continue;
+        }
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            let text = format!("{endpoint} does not answer");
+            return Err(Error::new(Status::Unresponsive, text));
+        }
+        await_socket(&link.socket, link.wants_write(), left);
+    }
+}

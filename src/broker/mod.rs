@@ -1,0 +1,15 @@
+//! How the protocol's commands reach a server. The redis crate is used in here and nowhere else.
+//!
+//! The crate's own asynchronous connection hands replies and pushes out through two queues, which
+//! loses the order between them; the queue of section 4 rests on that order. So a [`Link`] takes the
+//! crate's command encoder, reply parser and URL types, and reads one socket in stream order itself.
+
+mod commands;
+mod endpoint;
+mod link;
+mod reply;
+
+pub(crate) use commands::Commands;
+pub(crate) use endpoint::{Endpoint, Route};
+pub(crate) use link::{Frame, Link, LinkError, await_socket, round_trip};
+pub(crate) use reply::{Answer, Members};

@@ -1,0 +1,164 @@
+//! What each command's reply means.
+
+use redis::{ServerErrorKind, Value};
+
+use crate::error::{Error, Status};
+use crate::protocol::Count;
+
+/// The reply that the server owes next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Expect {
+    /// To the handshake: protocol, login, database.
+    Login,
+    /// To a command whose failure changes nothing.
+    Courtesy,
+    /// To a command that has to work.
+    Done,
+    /// So many more confirmations of one `SUBSCRIBE`.
+    Subscribed(u8),
+    /// So many more confirmations of one `UNSUBSCRIBE` that gives up a response channel.
+    Dropped(u8),
+    /// So many more confirmations of the `UNSUBSCRIBE` that leaves the lock channel.
+    Left(u8),
+    /// How many members a channel has.
+    Members(Members),
+    /// How many received our ping `number`.
+    Receivers(u32),
+    /// Both, counted in one step, of our ping `number`.
+    ExactMembers(u32),
+    /// To `PING`.
+    Alive,
+}
+
+/// Why the members were counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Members {
+    /// While joining.
+    AtJoin,
+    /// Beside our ping `number`.
+    BesidePing(u32),
+    /// To see whether somebody has gone.
+    Now,
+}
+
+/// What a reply says, freed from its form.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// Nothing that anybody waits for.
+    Nothing,
+    /// The channels are joined, and so many members are on the lock channel.
+    Joined(u64),
+    /// So many members are on the lock channel.
+    Counted(u64),
+    /// Ping `number` was executed.
+    Pinged(u32, Count),
+    /// The exact form of ping `number` was refused.
+    ExactRefused(u32),
+    /// The lock channel is left.
+    Left,
+    /// The server is alive.
+    Alive,
+}
+
+/// Why a reply is of no use.
+#[derive(Debug)]
+pub(crate) enum Refusal {
+    /// The server refused a command that has to work.
+    Error(Error),
+    /// No sound server answers that command so.
+    Nonsense,
+}
+
+/// Reads the reply to a command. `receivers` carries the first of a plain ping's two counts over to
+/// the second.
+pub(super) fn read(expect: Expect, value: &Value, receivers: &mut u64) -> Result<Answer, Refusal> {
+    if let Value::ServerError(error) = value {
+        return read_error(expect, error);
+    }
+    let members = || members_of(value).ok_or(Refusal::Nonsense);
+    Ok(match expect {
+        Expect::Members(Members::AtJoin) => Answer::Joined(members()?),
+        Expect::Members(Members::Now) => Answer::Counted(members()?),
+        Expect::Members(Members::BesidePing(number)) => {
+            let (receivers, members) = (*receivers, members()?);
+            Answer::Pinged(number, Count::Beside { receivers, members })
+        }
+        Expect::ExactMembers(number) => Answer::Pinged(number, Count::Exact(members()?)),
+        Expect::Receivers(_) => {
+            *receivers = integer(value).ok_or(Refusal::Nonsense)?;
+            Answer::Nothing
+        }
+        Expect::Left(_) => Answer::Left,
+        Expect::Alive => Answer::Alive,
+        Expect::Login
+        | Expect::Courtesy
+        | Expect::Done
+        | Expect::Subscribed(_)
+        | Expect::Dropped(_) => Answer::Nothing,
+    })
+}
+
+fn read_error(expect: Expect, error: &redis::ServerError) -> Result<Answer, Refusal> {
+    let status = match (error.kind(), error.code()) {
+        (_, "WRONGPASS" | "NOAUTH") => Status::Auth,
+        (Some(ServerErrorKind::NoPerm), _) => Status::Denied,
+        (_, "NOPROTO") => Status::Unsupported,
+        _ => Status::Server,
+    };
+    match expect {
+        Expect::Courtesy => Ok(Answer::Nothing),
+        Expect::ExactMembers(number) => Ok(Answer::ExactRefused(number)),
+        Expect::Login => Err(Refusal::Error(login_failure(status, error))),
+        _ => {
+            let words = error.details().unwrap_or_default();
+            let text = format!("the server says: {} {words}", error.code());
+            Err(Refusal::Error(Error::new(status, text)))
+        }
+    }
+}
+
+/// A server may repeat the arguments of a command that it does not know, and those of the login are
+/// secret: only its code is told.
+fn login_failure(status: Status, error: &redis::ServerError) -> Error {
+    let details = error.details().unwrap_or_default();
+    let busy = details.starts_with("max number of clients");
+    let unknown = details.starts_with("unknown command");
+    let refused = details.starts_with("AUTH ") || details.starts_with("invalid password");
+    match status {
+        Status::Auth => Error::new(status, "the server does not accept the user or the password"),
+        Status::Denied => Error::new(status, "the server denies this user the login commands"),
+        Status::Server if busy => Error::new(status, "the server has no room for another client"),
+        Status::Server if refused => {
+            Error::new(Status::Auth, "the server does not accept the user or the password")
+        }
+        Status::Unsupported => too_old(),
+        _ if unknown => too_old(),
+        _ => Error::new(status, format!("the server refuses the login: {}", error.code())),
+    }
+}
+
+fn too_old() -> Error {
+    Error::new(Status::Unsupported, "the server does not speak RESP3, which Redis 6 and newer do")
+}
+
+/// The one count in the reply to `PUBSUB NUMSUB` with one channel.
+fn members_of(value: &Value) -> Option<u64> {
+    match value {
+        Value::Array(items) => match items.as_slice() {
+            [_, count] => integer(count),
+            _ => None,
+        },
+        Value::Map(pairs) => match pairs.as_slice() {
+            [(_, count)] => integer(count),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn integer(value: &Value) -> Option<u64> {
+    match value {
+        Value::Int(number) => u64::try_from(*number).ok(),
+        _ => None,
+    }
+}

@@ -1,0 +1,178 @@
+//! The keep-alive thread: one per process, for any number of connections.
+//!
+//! It sleeps until a socket or a timer needs it, and then lets the [`Line`] in question do its work.
+//! A calling thread may do the same work on its own line while it waits for a first answer, which
+//! saves two thread switches; a line's mutex decides who does.
+
+mod dispatch;
+mod line;
+mod tenant;
+
+use std::collections::{BTreeSet, HashMap};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Instant;
+
+use once_cell::sync::Lazy;
+use polling::{Event, Events, PollMode, Poller};
+use socket2::Socket;
+
+use crate::error::{Error, Result, Status};
+use crate::fork::Generation;
+
+pub(crate) use dispatch::{dispatch, on_dispatch_thread};
+pub(crate) use line::{Line, Stopped};
+pub(crate) use tenant::{Landlord, Tenant, Verdict, unix_ms};
+
+/// Locks a mutex whose holders leave nothing half-done that the next one could trip over.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The thread's shared side.
+pub(crate) struct Keeper {
+    poller: Poller,
+    lines: Mutex<HashMap<usize, Arc<Line>>>,
+    timers: Mutex<BTreeSet<(Instant, usize)>>,
+    next_key: AtomicUsize,
+    dead: AtomicBool,
+}
+
+/// A keeper, and the process that its thread lives in.
+type Posted = (Generation, Arc<Keeper>);
+
+static KEEPER: Lazy<Mutex<Option<Posted>>> = Lazy::new(Mutex::default);
+
+impl Keeper {
+    /// The keeper of this process; its thread starts with the first call.
+    pub(crate) fn get() -> Result<Arc<Self>> {
+        let mut slot = lock(&KEEPER);
+        if let Some((generation, keeper)) = &*slot
+            && generation.is_ours()
+            && !keeper.dead.load(Ordering::Acquire)
+        {
+            return Ok(keeper.clone());
+        }
+        // The first call; or the first after a fork, which took no thread along; or the thread has died.
+        let keeper = Self::start()?;
+        *slot = Some((Generation::now(), keeper.clone()));
+        Ok(keeper)
+    }
+
+    fn start() -> Result<Arc<Self>> {
+        let failed = |error| Error::new(Status::Internal, format!("no keep-alive thread: {error}"));
+        let keeper = Arc::new(Self {
+            poller: Poller::new().map_err(failed)?,
+            lines: Mutex::default(),
+            timers: Mutex::default(),
+            next_key: AtomicUsize::new(0),
+            dead: AtomicBool::new(false),
+        });
+        let own = keeper.clone();
+        thread::Builder::new()
+            .name("portalock-keep".into())
+            .spawn(move || own.work())
+            .map_err(failed)?;
+        Ok(keeper)
+    }
+
+    pub(crate) fn new_key(&self) -> usize {
+        self.next_key.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Takes a line in. Its socket is polled from its first [`arm`](Self::arm) on.
+    pub(crate) fn adopt(&self, line: &Arc<Line>, socket: &Arc<Socket>) -> std::io::Result<()> {
+        // SAFETY: the line keeps its socket until `dismiss` has taken it out of the poller.
+        unsafe {
+            self.poller.add_with_mode(&**socket, Event::none(line.key()), PollMode::Oneshot)?;
+        }
+        lock(&self.lines).insert(line.key(), line.clone());
+        Ok(())
+    }
+
+    /// Wakes the keeper at the socket's next sign of life, once.
+    pub(crate) fn arm(&self, key: usize, socket: &Socket, write: bool) -> std::io::Result<()> {
+        self.poller.modify_with_mode(socket, Event::new(key, true, write), PollMode::Oneshot)
+    }
+
+    /// Lets go of a line.
+    pub(crate) fn dismiss(&self, key: usize, socket: &Socket, timer: Option<Instant>) {
+        let _ = self.poller.delete(socket);
+        self.reschedule(key, timer, None);
+        lock(&self.lines).remove(&key);
+    }
+
+    /// Moves a line's timer.
+    pub(crate) fn reschedule(&self, key: usize, old: Option<Instant>, new: Option<Instant>) {
+        if old == new {
+            return;
+        }
+        let mut timers = lock(&self.timers);
+        if let Some(old) = old {
+            timers.remove(&(old, key));
+        }
+        let Some(new) = new else {
+            return;
+        };
+        timers.insert((new, key));
+        let is_next = timers.first() == Some(&(new, key));
+        drop(timers);
+        if is_next {
+            let _ = self.poller.notify();
+        }
+    }
+
+    fn work(&self) {
+        let outcome = catch_unwind(AssertUnwindSafe(|| self.serve()));
+        self.dead.store(true, Ordering::Release);
+        let why = match outcome {
+            Ok(error) => format!("the keep-alive thread cannot poll: {error}"),
+            Err(_) => "the keep-alive thread panicked".to_owned(),
+        };
+        log::error!("{why}; every lock it kept is lost");
+        let lines: Vec<_> = lock(&self.lines).values().cloned().collect();
+        for line in lines {
+            line.abandon(&why);
+        }
+    }
+
+    fn serve(&self) -> std::io::Error {
+        let mut events = Events::new();
+        loop {
+            events.clear();
+            let next = lock(&self.timers).first().map(|(at, _)| *at);
+            let timeout = next.map(|at| at.saturating_duration_since(Instant::now()));
+            match self.poller.wait(&mut events, timeout) {
+                Ok(_) => {}
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+                Err(error) => return error,
+            }
+            for event in events.iter() {
+                self.attend(event.key, true);
+            }
+            for key in self.due() {
+                self.attend(key, false);
+            }
+        }
+    }
+
+    fn due(&self) -> Vec<usize> {
+        let now = Instant::now();
+        let timers = lock(&self.timers);
+        timers.iter().take_while(|(at, _)| *at <= now).map(|(_, key)| *key).collect()
+    }
+
+    /// A panic costs the one line it happened on.
+    fn attend(&self, key: usize, fired: bool) {
+        let line = lock(&self.lines).get(&key).cloned();
+        let Some(line) = line else {
+            return;
+        };
+        if catch_unwind(AssertUnwindSafe(|| line.attend(fired))).is_err() {
+            log::error!("a fault of the library ended one connection");
+            line.abandon("a fault of the library ended the connection");
+        }
+    }
+}

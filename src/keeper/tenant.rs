@@ -1,0 +1,231 @@
+//! One acquire on one connection: translates between the protocol core and the link.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use crate::broker::{self, Commands, Link, Members};
+use crate::error::{Error, Status};
+use crate::lock::{Loss, LossReason};
+use crate::protocol::{
+    Answer, Asker, Contender, Event, HolderId, Input, Mode, Names, Output, Phase, Ping, ReplyTo,
+    Stop, Time, Timer, Timing, wire,
+};
+
+/// What became of an acquire.
+#[derive(Debug)]
+pub(crate) enum Verdict {
+    /// The lock is held.
+    Granted,
+    /// Others come first, and so many of them wait.
+    Queued(usize),
+    /// The attempt has failed.
+    Failed(Error),
+    /// The lock was held, and is no more.
+    Lost(Loss),
+    /// The server has confirmed that the lock was left, or the connection is gone.
+    Departed,
+}
+
+/// Whom the verdicts are for. Called with the line locked: must not call back into it.
+pub(crate) trait Landlord: Send + Sync {
+    /// Takes note of what became of acquire `ticket`.
+    fn hear(&self, ticket: u64, verdict: Verdict);
+}
+
+/// One acquire on one connection.
+pub(crate) struct Tenant {
+    contender: Contender,
+    names: Arc<Names>,
+    disclosure: wire::Disclosure,
+    landlord: Arc<dyn Landlord>,
+    ticket: u64,
+    epoch: Instant,
+    standing: Standing,
+    broken: Option<&'static str>,
+}
+
+/// What the landlord was last told, or is owed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Standing {
+    Acquiring,
+    Holding,
+    Leaving,
+    Departed,
+}
+
+impl Tenant {
+    pub(crate) fn new(
+        (id, mode, timing): (HolderId, Mode, Timing),
+        names: Arc<Names>,
+        disclosure: wire::Disclosure,
+        landlord: Arc<dyn Landlord>,
+        ticket: u64,
+    ) -> Self {
+        let contender = Contender::new(id, mode, timing);
+        Self {
+            contender,
+            names,
+            disclosure,
+            landlord,
+            ticket,
+            epoch: Instant::now(),
+            standing: Standing::Acquiring,
+            broken: None,
+        }
+    }
+
+    pub(crate) fn ticket(&self) -> u64 {
+        self.ticket
+    }
+
+    /// Why the protocol has given the connection up, if it has.
+    pub(crate) fn broken(&self) -> Option<&'static str> {
+        self.broken
+    }
+
+    pub(crate) fn phase(&self) -> Phase {
+        self.contender.phase()
+    }
+
+    fn tell(&self, verdict: Verdict) {
+        self.landlord.hear(self.ticket, verdict);
+    }
+
+    fn time(&self, at: Instant) -> Time {
+        at.saturating_duration_since(self.epoch)
+    }
+
+    /// The next timer of the protocol.
+    pub(crate) fn next_timer(&self) -> Option<(Instant, Timer)> {
+        let (at, timer) = self.contender.next_timer()?;
+        self.epoch.checked_add(at).map(|at| (at, timer))
+    }
+
+    /// Feeds the protocol and carries out what it says.
+    pub(crate) fn handle(&mut self, now: Instant, input: Input, link: &mut Link) {
+        self.contender.handle(self.time(now), input);
+        self.carry_out(link);
+    }
+
+    /// Carries out what the protocol has said.
+    pub(crate) fn carry_out(&mut self, link: &mut Link) {
+        let mut commands = Commands::default();
+        while let Some(output) = self.contender.next_output() {
+            self.perform(output, &mut commands);
+        }
+        link.queue(commands);
+    }
+
+    fn perform(&mut self, output: Output, commands: &mut Commands) {
+        let names = &self.names;
+        match output {
+            Output::Join => {
+                let name = names.client_name(self.contender.id());
+                commands.join(&name, names.channel(), names.events(), &self.response(0));
+            }
+            Output::Ask { number, exact } => self.ask(number, exact, commands),
+            Output::Count => commands.count(Members::Now, names.channel()),
+            Output::Pong { to, answer } => {
+                commands.pong(&names.response_channel(&to), &self.pong(answer));
+            }
+            Output::Granted => {
+                self.standing = Standing::Holding;
+                self.disclosure.since_ms = self.disclosure.since_ms.map(|_| unix_ms());
+                self.tell(Verdict::Granted);
+            }
+            Output::Queued { ahead } => self.tell(Verdict::Queued(ahead)),
+            Output::Leave => {
+                let farewell = wire::write_event(Event::Left(self.contender.id()));
+                let response = self.response(self.contender.ping_number());
+                commands.leave(names.channel(), names.events(), &response, &farewell);
+                self.standing = Standing::Leaving;
+            }
+            Output::Gone => {
+                self.standing = Standing::Departed;
+                self.tell(Verdict::Departed);
+            }
+            Output::Broken(why) => self.broken = Some(why),
+        }
+    }
+
+    fn ask(&self, number: u32, exact: bool, commands: &mut Commands) {
+        if number > 0 {
+            commands.open_response(&self.response(number));
+        }
+        let (id, wants) = (self.contender.id(), self.contender.wants());
+        let reply_to = ReplyTo::Token(self.contender.reply_to(number));
+        let ping = Ping { reply_to, asker: Asker::Member { id, wants } };
+        let payload = wire::write_ping(&self.names, &ping);
+        match exact {
+            true => commands.exact_ping(number, self.names.channel(), &payload),
+            false => commands.ping(number, self.names.channel(), &payload),
+        }
+        if number > 0 {
+            commands.drop_response(&self.response(number - 1));
+        }
+    }
+
+    fn response(&self, number: u32) -> String {
+        self.names.response_channel(&ReplyTo::Token(self.contender.reply_to(number)))
+    }
+
+    fn pong(&self, answer: Answer) -> Vec<u8> {
+        wire::write_pong(self.contender.id(), self.contender.wants(), answer, &self.disclosure)
+    }
+
+    /// Reads a message; what is none of the protocol's is ignored.
+    pub(crate) fn read(&self, channel: &[u8], payload: &[u8], legacy: u32) -> Option<Input> {
+        if channel == self.names.channel().as_bytes() {
+            return wire::read_ping(&self.names, payload).map(Input::Ping);
+        }
+        if channel == self.names.events().as_bytes() {
+            return wire::read_event(payload).map(Input::Event);
+        }
+        let ReplyTo::Token(token) = self.names.reply_to(std::str::from_utf8(channel).ok()?) else {
+            return None;
+        };
+        let number = self.contender.number_of(token)?;
+        let record = wire::read_pong(payload, legacy).record;
+        Some(Input::Pong { number, record })
+    }
+
+    /// The connection is gone, and `error` says why.
+    pub(crate) fn evicted(&self, reason: LossReason, error: &Error) {
+        match self.standing {
+            Standing::Acquiring => self.tell(Verdict::Failed(error.clone())),
+            Standing::Holding => {
+                let message = error.message().to_owned();
+                self.tell(Verdict::Lost(Loss { reason, message }));
+            }
+            Standing::Leaving => self.tell(Verdict::Departed),
+            Standing::Departed => {}
+        }
+    }
+
+    /// Tells the protocol to leave.
+    pub(crate) fn stop(&mut self, now: Instant, stop: Stop, link: &mut Link) {
+        self.handle(now, Input::Stop(stop), link);
+    }
+}
+
+/// What an answer of the server is to the protocol, if anything.
+pub(crate) fn input_of(answer: broker::Answer) -> Option<Input> {
+    Some(match answer {
+        broker::Answer::Joined(members) => Input::Joined { members },
+        broker::Answer::Counted(members) => Input::Counted { members },
+        broker::Answer::Pinged(number, count) => Input::Asked { number, count },
+        broker::Answer::ExactRefused(number) => Input::ExactRefused { number },
+        broker::Answer::Left => Input::Unsubscribed,
+        broker::Answer::Alive | broker::Answer::Nothing => return None,
+    })
+}
+
+/// An error for a server that does not answer.
+pub(crate) fn unresponsive(what: &str) -> Error {
+    Error::new(Status::Unresponsive, format!("{what} does not answer"))
+}
+
+pub(crate) fn unix_ms() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map_or(0, |span| u64::try_from(span.as_millis()).unwrap_or(u64::MAX))
+}
