@@ -236,6 +236,7 @@ impl<'a> Acquire<'a> {
     pub(crate) fn begin(shared: &'a Arc<Shared>, mode: Mode, wait: Wait) -> Result<Self> {
         let started = Instant::now();
         let wait = match wait {
+            _ if shared.options.fail_when_locked => Wait::Once,
             Wait::Default => shared.options.wait,
             wait => wait,
         };
@@ -343,6 +344,7 @@ impl<'a> Acquire<'a> {
             count_every: COUNT_EVERY,
             ask_again: ASK_AGAIN.min(shared.options.unavailable_timeout),
             unavailable: shared.options.unavailable_timeout,
+            check_interval: shared.options.check_interval,
         };
         let id = shared.stage().id.unwrap_or(HolderId(self.first_id.as_u128()));
         let disclosure = disclosure::of(&shared.options);

@@ -5,9 +5,10 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::broker::{Endpoint, Route, round_trip};
+use crate::broker::{Dialogue, Endpoint, Route};
 use crate::error::{Error, Result, Status};
 use crate::fork::Generation;
+use crate::inspect::{self, Holder, Reaped};
 use crate::keeper::{Keeper, Line, Tenant, lock};
 use crate::lock::Lock;
 use crate::options::{ClientOptions, LockOptions};
@@ -57,9 +58,7 @@ impl Client {
     /// `Forked` where a parent of this process made the client.
     pub fn lock(&self, name: &str, options: LockOptions) -> Result<Lock> {
         self.shared.generation.check()?;
-        let names =
-            Names::new(name).map_err(|error| Error::new(Status::Invalid, error.to_string()))?;
-        Ok(Lock::new(self.shared.clone(), Arc::new(names), options))
+        Ok(Lock::new(self.shared.clone(), Arc::new(names_of(name)?), options))
     }
 
     /// Connects, logs in and asks for an answer, all within `timeout`; tells the round-trip time of
@@ -68,17 +67,52 @@ impl Client {
     /// # Errors
     /// What keeps the server from being used.
     pub fn ping(&self, timeout: Duration) -> Result<Duration> {
+        self.converse(timeout, |dialogue| dialogue.round_trip())
+    }
+
+    /// Who is on a lock's channel, holders first, then waiters in their order. Reads and changes
+    /// nothing.
+    ///
+    /// # Errors
+    /// `Unclear` where some members do not answer within `timeout`: that is not "nobody".
+    pub fn holders(&self, name: &str, timeout: Duration) -> Result<Vec<Holder>> {
+        let names = names_of(name)?;
+        self.converse(timeout, |dialogue| inspect::holders(dialogue, &names))
+    }
+
+    /// Pings a lock's channel and ends the connections of those members that do not answer within
+    /// `timeout`, by their exact names.
+    ///
+    /// # Errors
+    /// `Denied` where the user may not list or end connections.
+    pub fn reap_silent(&self, name: &str, timeout: Duration) -> Result<Reaped> {
+        let names = names_of(name)?;
+        self.converse(timeout, |dialogue| inspect::reap_silent(dialogue, &names))
+    }
+
+    /// Holds a dialogue over a connection of its own, at the first address that works.
+    fn converse<T>(
+        &self,
+        timeout: Duration,
+        talk: impl Fn(&mut Dialogue) -> Result<T>,
+    ) -> Result<T> {
         self.shared.generation.check()?;
-        let until = Instant::now() + timeout.min(crate::options::MAX_SPAN);
+        let timeout = timeout.min(crate::options::MAX_SPAN);
+        let until = Instant::now() + timeout;
         let mut failure = None;
         for route in self.shared.routes_within(timeout)? {
-            match round_trip(&self.shared.endpoint, &route, until) {
-                Ok(span) => return Ok(span),
+            let opened = Dialogue::open(&self.shared.endpoint, &route, until);
+            match opened.and_then(|mut dialogue| talk(&mut dialogue)) {
+                Ok(result) => return Ok(result),
                 Err(error) => failure = Some(error),
             }
         }
         Err(failure.unwrap_or_else(|| Error::new(Status::Unreachable, "the server has no address")))
     }
+}
+
+fn names_of(name: &str) -> Result<Names> {
+    Names::new(name).map_err(|error| Error::new(Status::Invalid, error.to_string()))
 }
 
 impl Shared {

@@ -44,6 +44,8 @@ pub enum Status {
     Unsupported = 17,
     /// A fault of the library itself.
     Internal = 18,
+    /// Somebody is there and does not answer: what was asked cannot be told.
+    Unclear = 19,
 }
 
 /// A status, what led to it, and whether trying again can help. Never holds a password.
@@ -85,6 +87,7 @@ impl Error {
                 | Unresponsive
                 | Server
                 | Disconnected
+                | Unclear
         )
     }
 }

@@ -8,6 +8,7 @@ mod client;
 mod disclosure;
 mod error;
 mod fork;
+mod inspect;
 mod keeper;
 mod lock;
 mod options;
@@ -15,6 +16,7 @@ pub mod protocol;
 
 pub use client::Client;
 pub use error::{Error, Result, Status};
+pub use inspect::{Holder, Reaped};
 pub use lock::{Lock, Loss, LossReason};
 pub use options::{ClientOptions, LockOptions, MAX_LABEL_BYTES, MAX_SPAN, Wait};
-pub use protocol::Mode;
+pub use protocol::{Mode, State};

@@ -64,6 +64,8 @@ pub struct LockOptions {
     pub(crate) mode: Mode,
     pub(crate) wait: Wait,
     pub(crate) unavailable_timeout: Duration,
+    pub(crate) check_interval: Duration,
+    pub(crate) fail_when_locked: bool,
     pub(crate) label: Option<String>,
     pub(crate) disclose: bool,
 }
@@ -74,6 +76,8 @@ impl Default for LockOptions {
             mode: Mode::Exclusive,
             wait: Wait::For(Duration::from_secs(5)),
             unavailable_timeout: Duration::from_secs(1),
+            check_interval: Duration::from_millis(250),
+            fail_when_locked: false,
             label: None,
             disclose: true,
         }
@@ -102,6 +106,26 @@ impl LockOptions {
     pub fn unavailable_timeout(&mut self, span: Duration) -> Result<&mut Self> {
         self.unavailable_timeout = positive("unavailable_timeout", span)?;
         Ok(self)
+    }
+
+    /// How long a waiter stays off the channel when a foreign writer comes first, give or take a half:
+    /// 1 ms to a year, 250 ms unless set. Without foreign members it plays no part.
+    pub fn check_interval(&mut self, span: Duration) -> Result<&mut Self> {
+        self.check_interval = positive("check_interval", span)?;
+        Ok(self)
+    }
+
+    /// Whether an acquire gives up at once when somebody else holds the lock, whatever its timeout;
+    /// no unless set.
+    pub fn fail_when_locked(&mut self, yes: bool) -> &mut Self {
+        self.fail_when_locked = yes;
+        self
+    }
+
+    /// The mode of acquires that do not name one: exclusive unless set.
+    pub fn mode(&mut self, mode: Mode) -> &mut Self {
+        self.mode = mode;
+        self
     }
 
     /// A text of up to 256 bytes that is shown to whoever asks who holds the lock.

@@ -89,6 +89,17 @@ impl Commands {
         self.push(Expect::ExactMembers(number), &eval);
     }
 
+    /// Lists the connections with subscriptions.
+    pub(crate) fn roll(&mut self) {
+        self.push(Expect::Clients, cmd("CLIENT").arg("LIST").arg("TYPE").arg("pubsub"));
+    }
+
+    /// Ends a connection, if it still has subscriptions.
+    pub(crate) fn kill(&mut self, client: u64) {
+        let kill = cmd("CLIENT").arg("KILL").arg("ID").arg(client).to_owned();
+        self.push(Expect::Killed, kill.to_owned().arg("TYPE").arg("pubsub"));
+    }
+
     /// Answers a ping.
     pub(crate) fn pong(&mut self, response: &str, payload: &[u8]) {
         self.publish(Expect::Done, response, payload);

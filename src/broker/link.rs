@@ -355,35 +355,3 @@ pub(crate) fn await_socket(socket: &Socket, write: bool, span: Duration) {
     // SAFETY: one valid entry, a valid time, no signal mask; the borrow keeps the socket open.
     unsafe { libc::ppoll(&mut entry, 1, &span, std::ptr::null()) };
 }
-
-/// Connects, logs in, and measures one round trip, in the calling thread.
-pub(crate) fn round_trip(
-    endpoint: &Endpoint,
-    route: &Route,
-    until: Instant,
-) -> crate::error::Result<Duration> {
-    let describe = |error: LinkError| error.describe(endpoint);
-    let mut link = Link::dial(endpoint, route).map_err(describe)?;
-    let mut asked = None;
-    loop {
-        link.flush().map_err(describe)?;
-        while let Some(frame) = link.next_frame().map_err(describe)? {
-            if let (Frame::Answer(Answer::Alive), Some(asked)) = (frame, asked) {
-                return Ok(Instant::now() - asked);
-            }
-        }
-        if asked.is_none() && link.is_connected() && link.is_quiet() {
-            let mut ping = Commands::default();
-            ping.alive();
-            link.queue(ping);
-            asked = Some(Instant::now());
-            continue;
-        }
-        let left = until.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            let text = format!("{endpoint} does not answer");
-            return Err(Error::new(Status::Unresponsive, text));
-        }
-        await_socket(&link.socket, link.wants_write(), left);
-    }
-}

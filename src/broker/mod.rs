@@ -5,11 +5,13 @@
 //! crate's command encoder, reply parser and URL types, and reads one socket in stream order itself.
 
 mod commands;
+mod dialogue;
 mod endpoint;
 mod link;
 mod reply;
 
 pub(crate) use commands::Commands;
+pub(crate) use dialogue::Dialogue;
 pub(crate) use endpoint::{Endpoint, Route};
-pub(crate) use link::{Frame, Link, LinkError, await_socket, round_trip};
+pub(crate) use link::{Frame, Link, LinkError, await_socket};
 pub(crate) use reply::{Answer, Members};

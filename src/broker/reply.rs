@@ -1,5 +1,7 @@
 //! What each command's reply means.
 
+use std::sync::Once;
+
 use redis::{ServerErrorKind, Value};
 
 use crate::error::{Error, Status};
@@ -26,6 +28,10 @@ pub(crate) enum Expect {
     Receivers(u32),
     /// Both, counted in one step, of our ping `number`.
     ExactMembers(u32),
+    /// Who is connected.
+    Clients,
+    /// To a `CLIENT KILL`.
+    Killed,
     /// To `PING`.
     Alive,
 }
@@ -42,7 +48,7 @@ pub(crate) enum Members {
 }
 
 /// What a reply says, freed from its form.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     /// Nothing that anybody waits for.
     Nothing,
@@ -54,6 +60,10 @@ pub(crate) enum Answer {
     Pinged(u32, Count),
     /// The exact form of ping `number` was refused.
     ExactRefused(u32),
+    /// Who is connected, in the form of `CLIENT LIST`; `None` if the server will not say.
+    Clients(Option<String>),
+    /// So many connections were ended; `None` if the server will not do it.
+    Killed(Option<u64>),
     /// The lock channel is left.
     Left,
     /// The server is alive.
@@ -88,6 +98,8 @@ pub(super) fn read(expect: Expect, value: &Value, receivers: &mut u64) -> Result
             *receivers = integer(value).ok_or(Refusal::Nonsense)?;
             Answer::Nothing
         }
+        Expect::Clients => Answer::Clients(Some(text_of(value).ok_or(Refusal::Nonsense)?)),
+        Expect::Killed => Answer::Killed(Some(integer(value).ok_or(Refusal::Nonsense)?)),
         Expect::Left(_) => Answer::Left,
         Expect::Alive => Answer::Alive,
         Expect::Login
@@ -108,6 +120,14 @@ fn read_error(expect: Expect, error: &redis::ServerError) -> Result<Answer, Refu
     match expect {
         Expect::Courtesy => Ok(Answer::Nothing),
         Expect::ExactMembers(number) => Ok(Answer::ExactRefused(number)),
+        Expect::Clients => {
+            forbidden_once("CLIENT LIST", error);
+            Ok(Answer::Clients(None))
+        }
+        Expect::Killed => {
+            forbidden_once("CLIENT KILL", error);
+            Ok(Answer::Killed(None))
+        }
         Expect::Login => Err(Refusal::Error(login_failure(status, error))),
         _ => {
             let words = error.details().unwrap_or_default();
@@ -115,6 +135,16 @@ fn read_error(expect: Expect, error: &redis::ServerError) -> Result<Answer, Refu
             Err(Refusal::Error(Error::new(status, text)))
         }
     }
+}
+
+/// Without these two a silent member cannot be ended, only waited for. Said once a process: a waiter
+/// would say it every second.
+fn forbidden_once(what: &str, error: &redis::ServerError) {
+    static SAID: Once = Once::new();
+    SAID.call_once(|| {
+        let code = error.code();
+        log::warn!("the server refuses {what} ({code}): members that do not answer stay");
+    });
 }
 
 /// A server may repeat the arguments of a command that it does not know, and those of the login are
@@ -152,6 +182,14 @@ fn members_of(value: &Value) -> Option<u64> {
             [(_, count)] => integer(count),
             _ => None,
         },
+        _ => None,
+    }
+}
+
+fn text_of(value: &Value) -> Option<String> {
+    match value {
+        Value::BulkString(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
+        Value::VerbatimString { text, .. } => Some(text.clone()),
         _ => None,
     }
 }

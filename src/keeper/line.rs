@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use super::tenant::{Tenant, input_of, unresponsive};
+use super::tenant::{Tenant, unresponsive};
 use super::{Keeper, lock};
 use crate::broker::{Endpoint, Frame, Link, LinkError, Route, await_socket};
 use crate::error::{Error, Result, Status};
@@ -148,13 +148,17 @@ impl Line {
         };
         let stopped = match tenant.phase() {
             Phase::Joining => Stopped::Joining,
-            Phase::Waiting => Stopped::Waiting,
+            Phase::Waiting | Phase::SteppingAside | Phase::Aside => Stopped::Waiting,
             Phase::Held if stop != Stop::Release => return Stopped::Held,
             Phase::Held => Stopped::Held,
             Phase::Leaving | Phase::Gone => Stopped::Ended,
         };
         tenant.stop(Instant::now(), stop, link);
+        let ended = tenant.phase() == Phase::Gone;
         let ready = link.is_logged_in();
+        if ended {
+            core.tenants.retain(|tenant| tenant.ticket() != ticket);
+        }
         self.write(&mut core);
         if !ready {
             let error = Error::new(Status::Disconnected, "given up before the login was answered");
@@ -243,7 +247,7 @@ impl Line {
             return;
         };
         let input = match frame {
-            Frame::Answer(answer) => input_of(answer),
+            Frame::Answer(answer) => tenant.input_of(answer),
             Frame::Message { channel, payload } => {
                 *legacy = legacy.wrapping_add(1);
                 tenant.read(&channel, &payload, *legacy)

@@ -119,11 +119,18 @@ impl Tenant {
     fn perform(&mut self, output: Output, commands: &mut Commands) {
         let names = &self.names;
         match output {
-            Output::Join => {
+            Output::Join { number } => {
                 let name = names.client_name(self.contender.id());
-                commands.join(&name, names.channel(), names.events(), &self.response(0));
+                commands.join(&name, names.channel(), names.events(), &self.response(number));
             }
-            Output::Ask { number, exact } => self.ask(number, exact, commands),
+            Output::Ask { number, exact, subscribe } => {
+                self.ask(number, exact, subscribe, commands);
+            }
+            Output::Roll => commands.roll(),
+            Output::Kill(suspect) => {
+                log::warn!("{:?}: ending a connection that does not answer", names.channel());
+                commands.kill(suspect.client);
+            }
             Output::Count => commands.count(Members::Now, names.channel()),
             Output::Pong { to, answer } => {
                 commands.pong(&names.response_channel(&to), &self.pong(answer));
@@ -138,7 +145,9 @@ impl Tenant {
                 let farewell = wire::write_event(Event::Left(self.contender.id()));
                 let response = self.response(self.contender.ping_number());
                 commands.leave(names.channel(), names.events(), &response, &farewell);
-                self.standing = Standing::Leaving;
+                if self.contender.phase() == Phase::Leaving {
+                    self.standing = Standing::Leaving;
+                }
             }
             Output::Gone => {
                 self.standing = Standing::Departed;
@@ -148,8 +157,8 @@ impl Tenant {
         }
     }
 
-    fn ask(&self, number: u32, exact: bool, commands: &mut Commands) {
-        if number > 0 {
+    fn ask(&self, number: u32, exact: bool, subscribe: bool, commands: &mut Commands) {
+        if subscribe {
             commands.open_response(&self.response(number));
         }
         let (id, wants) = (self.contender.id(), self.contender.wants());
@@ -160,7 +169,7 @@ impl Tenant {
             true => commands.exact_ping(number, self.names.channel(), &payload),
             false => commands.ping(number, self.names.channel(), &payload),
         }
-        if number > 0 {
+        if subscribe {
             commands.drop_response(&self.response(number - 1));
         }
     }
@@ -174,6 +183,22 @@ impl Tenant {
     }
 
     /// Reads a message; what is none of the protocol's is ignored.
+    /// What an answer of the server is to the protocol, if anything.
+    pub(crate) fn input_of(&self, answer: broker::Answer) -> Option<Input> {
+        use broker::Answer;
+        Some(match answer {
+            Answer::Joined(members) => Input::Joined { members },
+            Answer::Counted(members) => Input::Counted { members },
+            Answer::Pinged(number, count) => Input::Asked { number, count },
+            Answer::ExactRefused(number) => Input::ExactRefused { number },
+            Answer::Clients(list) => {
+                Input::Rolled(list.map(|list| wire::read_roll(&self.names, &list)))
+            }
+            Answer::Left => Input::Unsubscribed,
+            Answer::Alive | Answer::Killed(_) | Answer::Nothing => return None,
+        })
+    }
+
     pub(crate) fn read(&self, channel: &[u8], payload: &[u8], legacy: u32) -> Option<Input> {
         if channel == self.names.channel().as_bytes() {
             return wire::read_ping(&self.names, payload).map(Input::Ping);
@@ -206,18 +231,6 @@ impl Tenant {
     pub(crate) fn stop(&mut self, now: Instant, stop: Stop, link: &mut Link) {
         self.handle(now, Input::Stop(stop), link);
     }
-}
-
-/// What an answer of the server is to the protocol, if anything.
-pub(crate) fn input_of(answer: broker::Answer) -> Option<Input> {
-    Some(match answer {
-        broker::Answer::Joined(members) => Input::Joined { members },
-        broker::Answer::Counted(members) => Input::Counted { members },
-        broker::Answer::Pinged(number, count) => Input::Asked { number, count },
-        broker::Answer::ExactRefused(number) => Input::ExactRefused { number },
-        broker::Answer::Left => Input::Unsubscribed,
-        broker::Answer::Alive | broker::Answer::Nothing => return None,
-    })
 }
 
 /// An error for a server that does not answer.

@@ -14,7 +14,7 @@ mod probe;
 mod roster;
 pub mod wire;
 
-pub use contender::{Contender, Input, Output, Phase, Stop, Timer, Timing};
+pub use contender::{Contender, Input, Output, Phase, Stop, Suspect, Timer, Timing};
 pub use id::{HolderId, MemberId, ReplyTo};
 pub use message::{
     Answer, Asker, Count, Event, ForeignStanding, Mode, Ping, Record, Standing, State,

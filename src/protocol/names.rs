@@ -85,6 +85,12 @@ impl Names {
         format!("{}{id}", self.client_prefix)
     }
 
+    /// The name that all members of portalocker 3.2.0 and older share. `None` for a channel that they
+    /// cannot name a connection after.
+    pub fn legacy_client_name(&self) -> Option<&str> {
+        self.client_prefix.strip_suffix('-')
+    }
+
     /// The id of the member whose connection bears this very name, neighbours excluded.
     pub fn member_of(&self, client_name: &str) -> Option<HolderId> {
         HolderId::parse(client_name.strip_prefix(&self.client_prefix)?)

@@ -1,6 +1,9 @@
 //! One ping and its answers.
 
+use std::hash::{Hash, Hasher};
+
 use super::Time;
+use super::contender::Suspect;
 use super::id::MemberId;
 
 /// Where the latest ping stands.
@@ -28,13 +31,40 @@ pub(super) struct Open {
     pub(super) echoed: bool,
     /// How many others have to answer, once the server has said so.
     pub(super) expected: Option<u64>,
+    /// How many members the server counted.
+    pub(super) members: u64,
     /// Who has answered, sorted.
     pub(super) answered: Vec<MemberId>,
+    /// Who was on the channel by the names of the connections, just before the ping: only a roll call
+    /// lists them.
+    pub(super) roll: Option<Vec<Suspect>>,
+    /// How far the judgement of the silent has come.
+    pub(super) trial: Trial,
+}
+
+/// The judgement of those who stay silent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Trial {
+    /// There is none yet.
+    None,
+    /// The patience has run out; the server is asked whether the count still is the same.
+    Counting,
+    /// It is; the server is asked who is still there.
+    Listing,
 }
 
 impl Open {
     pub(super) fn new(at: Time, patience: Time) -> Self {
-        Self { at, patience, echoed: false, expected: None, answered: Vec::new() }
+        Self {
+            at,
+            patience,
+            echoed: false,
+            expected: None,
+            members: 0,
+            answered: Vec::new(),
+            roll: None,
+            trial: Trial::None,
+        }
     }
 
     /// Counts an answer; the same member counts once.
@@ -47,5 +77,19 @@ impl Open {
     pub(super) fn is_complete(&self) -> bool {
         let heard = self.answered.len() as u64;
         self.echoed && self.expected.is_some_and(|expected| heard >= expected)
+    }
+}
+
+/// Times are left out: see the contender.
+impl Hash for Probe {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        match self {
+            Probe::Unasked => 0u8.hash(hasher),
+            Probe::Open(open) => {
+                (1u8, open.echoed, open.expected, open.members, &open.answered).hash(hasher);
+                (&open.roll, open.trial).hash(hasher);
+            }
+            Probe::Resolved { .. } => 2u8.hash(hasher),
+        }
     }
 }

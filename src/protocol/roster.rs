@@ -3,6 +3,17 @@
 use super::id::MemberId;
 use super::message::{ForeignStanding, Mode, Standing, State};
 
+/// Whether somebody has to be waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Blocked {
+    /// Nobody.
+    No,
+    /// Somebody who lets us stay meanwhile.
+    Yes,
+    /// A foreign writer, which our presence keeps from holding: it is to be waited for elsewhere.
+    ByStranger,
+}
+
 /// The known others, sorted by id.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Roster {
@@ -38,9 +49,22 @@ impl Roster {
         self.entries.retain(|(known, _)| known != id);
     }
 
-    /// Whether anybody in here has to be waited for by a member `me` that wants `mode`.
-    pub(super) fn blocks(&self, me: &MemberId, mode: Mode) -> bool {
-        self.entries.iter().any(|(id, standing)| stands_before(id, standing, me, mode))
+    /// Whether this member was heard of.
+    pub(super) fn knows(&self, id: &MemberId) -> bool {
+        self.entries.binary_search_by(|(known, _)| known.cmp(id)).is_ok()
+    }
+
+    /// Whether a member `me` that wants `mode` has to wait, and for whom.
+    pub(super) fn blocked(&self, me: &MemberId, mode: Mode) -> Blocked {
+        let mut blocked = Blocked::No;
+        for (id, standing) in &self.entries {
+            match stands_before(id, standing, me, mode) {
+                Blocked::No => {}
+                Blocked::ByStranger => return Blocked::ByStranger,
+                Blocked::Yes => blocked = Blocked::Yes,
+            }
+        }
+        blocked
     }
 
     /// How many have to be served before `me`, holders not counted.
@@ -59,18 +83,18 @@ fn is_held(standing: &Standing) -> bool {
 }
 
 /// Rule 4 for queue members, rule 7 for foreign ones.
-fn stands_before(id: &MemberId, standing: &Standing, me: &MemberId, mode: Mode) -> bool {
-    match *standing {
-        Standing::Queue { wants, .. } if wants.admits(mode) => false,
-        Standing::Queue { state, .. } => match state {
-            State::Held => true,
-            State::Waiting => id < me,
-            State::Leaving => false,
-        },
-        Standing::Foreign(foreign) => match foreign {
-            ForeignStanding::Exclusive => true,
-            ForeignStanding::Shared => mode == Mode::Exclusive,
-            ForeignStanding::Pending { elected } => elected != Some(false) || id < me,
-        },
-    }
+fn stands_before(id: &MemberId, standing: &Standing, me: &MemberId, mode: Mode) -> Blocked {
+    let (before, blocked) = match *standing {
+        Standing::Queue { wants, .. } if wants.admits(mode) => (false, Blocked::No),
+        Standing::Queue { state: State::Held, .. } => (true, Blocked::Yes),
+        Standing::Queue { state: State::Waiting, .. } => (id < me, Blocked::Yes),
+        Standing::Queue { state: State::Leaving, .. } => (false, Blocked::No),
+        // A reader asks nobody again: to wait where it can see us keeps new readers out.
+        Standing::Foreign(ForeignStanding::Shared) => (mode == Mode::Exclusive, Blocked::Yes),
+        Standing::Foreign(ForeignStanding::Exclusive) => (true, Blocked::ByStranger),
+        Standing::Foreign(ForeignStanding::Pending { elected }) => {
+            (elected != Some(false) || id < me, Blocked::ByStranger)
+        }
+    };
+    if before { blocked } else { Blocked::No }
 }

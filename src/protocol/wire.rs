@@ -3,6 +3,7 @@
 
 use serde_json::{Map, Value, json};
 
+use super::contender::Suspect;
 use super::id::{HolderId, MemberId};
 use super::message::{Answer, Asker, Event, ForeignStanding, Mode, Ping, Record, Standing, State};
 use super::names::Names;
@@ -28,6 +29,10 @@ pub struct Disclosure {
 pub struct Pong {
     /// What the protocol goes by.
     pub record: Record,
+    /// What it holds by its `mode`; `None` for pending.
+    pub holds: Option<Mode>,
+    /// Whether it says that it has won an election.
+    pub elected: Option<bool>,
     /// What it says for people.
     pub disclosure: Disclosure,
 }
@@ -102,21 +107,18 @@ pub fn write_pong(id: HolderId, wants: Mode, answer: Answer, disclosure: &Disclo
 /// Reads an answer to a ping. What is no record comes from a member too old to send one; it blocks
 /// everybody, and is told from others like it by `legacy`, a number of the reader's choice.
 pub fn read_pong(payload: &[u8], legacy: u32) -> Pong {
-    let fields = object(payload);
-    let record = fields.as_ref().and_then(read_record);
-    match (record, fields) {
-        (Some(record), Some(fields)) => Pong { record, disclosure: read_disclosure(&fields) },
-        _ => Pong {
-            record: Record {
-                id: MemberId::Legacy(legacy),
-                standing: Standing::Foreign(ForeignStanding::Exclusive),
-            },
-            disclosure: Disclosure::default(),
+    object(payload).and_then(|fields| read_current_pong(&fields)).unwrap_or_else(|| Pong {
+        record: Record {
+            id: MemberId::Legacy(legacy),
+            standing: Standing::Foreign(ForeignStanding::Exclusive),
         },
-    }
+        holds: Some(Mode::Exclusive),
+        elected: None,
+        disclosure: Disclosure::default(),
+    })
 }
 
-fn read_record(fields: &Map<String, Value>) -> Option<Record> {
+fn read_current_pong(fields: &Map<String, Value>) -> Option<Pong> {
     if !is_version(fields, "protocol", PROTOCOL) {
         return None;
     }
@@ -127,16 +129,14 @@ fn read_record(fields: &Map<String, Value>) -> Option<Record> {
     };
     let queue =
         matches!(id, MemberId::Hex(_)).then(|| read_queue_standing(fields, holds)).flatten();
-    let standing = queue.unwrap_or_else(|| {
-        Standing::Foreign(match holds {
-            Some(Mode::Exclusive) => ForeignStanding::Exclusive,
-            Some(Mode::Shared) => ForeignStanding::Shared,
-            None => {
-                ForeignStanding::Pending { elected: fields.get("elected").and_then(Value::as_bool) }
-            }
-        })
-    });
-    Some(Record { id, standing })
+    let elected = fields.get("elected").and_then(Value::as_bool);
+    let standing = queue.unwrap_or(Standing::Foreign(match holds {
+        Some(Mode::Exclusive) => ForeignStanding::Exclusive,
+        Some(Mode::Shared) => ForeignStanding::Shared,
+        None => ForeignStanding::Pending { elected },
+    }));
+    let (record, disclosure) = (Record { id, standing }, read_disclosure(fields));
+    Some(Pong { record, holds, elected, disclosure })
 }
 
 /// The queue fields, where they are complete and do not contradict the mode.
@@ -223,4 +223,20 @@ fn read_state(name: &str) -> Option<State> {
         "leaving" => Some(State::Leaving),
         _ => None,
     }
+}
+
+/// Reads who is on the lock channel out of the server's list of connections, in the form of
+/// `CLIENT LIST`: by the exact name, so that no neighbour is met.
+pub fn read_roll(names: &Names, list: &str) -> Vec<Suspect> {
+    list.lines().filter_map(|line| read_suspect(names, line)).collect()
+}
+
+fn read_suspect(names: &Names, line: &str) -> Option<Suspect> {
+    let field =
+        |key| line.split(' ').find_map(|field: &str| field.strip_prefix(key)?.strip_prefix('='));
+    let client = field("id")?.parse().ok()?;
+    let name = field("name")?;
+    let member = names.member_of(name);
+    let known = member.is_some() || Some(name) == names.legacy_client_name();
+    known.then_some(Suspect { client, member })
 }

@@ -1,0 +1,92 @@
+//! A connection that the calling thread uses alone, for a question or two.
+
+use std::time::{Duration, Instant};
+
+use super::commands::Commands;
+use super::endpoint::{Endpoint, Route};
+use super::link::{Frame, Link, LinkError, await_socket};
+use super::reply::Answer;
+use crate::error::{Error, Result, Status};
+
+/// A connection and a deadline.
+pub(crate) struct Dialogue<'a> {
+    endpoint: &'a Endpoint,
+    link: Link,
+    until: Instant,
+}
+
+impl<'a> Dialogue<'a> {
+    /// Begins to connect and to log in.
+    pub(crate) fn open(endpoint: &'a Endpoint, route: &Route, until: Instant) -> Result<Self> {
+        let link = Link::dial(endpoint, route).map_err(|error| error.describe(endpoint))?;
+        Ok(Self { endpoint, link, until })
+    }
+
+    /// Asks something.
+    pub(crate) fn send(&mut self, commands: Commands) {
+        self.link.queue(commands);
+    }
+
+    /// How much time there is left.
+    pub(crate) fn time_left(&self) -> Duration {
+        self.until.saturating_duration_since(Instant::now())
+    }
+
+    /// Whether there is none.
+    pub(crate) fn is_over(&self) -> bool {
+        self.time_left().is_zero()
+    }
+
+    /// The next thing that the server says; `None` if it says nothing in time.
+    pub(crate) fn next(&mut self) -> Result<Option<Frame>> {
+        self.next_until(self.until)
+    }
+
+    /// As [`next`](Self::next), with an earlier deadline.
+    pub(crate) fn next_until(&mut self, until: Instant) -> Result<Option<Frame>> {
+        loop {
+            self.attempt(Link::flush)?;
+            if let Some(frame) = self.attempt(Link::next_frame)? {
+                return Ok(Some(frame));
+            }
+            let left = until.min(self.until).saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(None);
+            }
+            await_socket(self.link.socket(), self.link.wants_write(), left);
+        }
+    }
+
+    fn attempt<T>(
+        &mut self,
+        step: impl FnOnce(&mut Link) -> std::result::Result<T, LinkError>,
+    ) -> Result<T> {
+        step(&mut self.link).map_err(|error| error.describe(self.endpoint))
+    }
+
+    /// The error for a server that has not answered in time.
+    pub(crate) fn silence(&self) -> Error {
+        Error::new(Status::Unresponsive, format!("{} does not answer", self.endpoint))
+    }
+
+    /// Measures one round trip.
+    pub(crate) fn round_trip(&mut self) -> Result<Duration> {
+        // The first answer includes connecting and logging in.
+        self.await_life()?;
+        let asked = Instant::now();
+        self.await_life()?;
+        Ok(asked.elapsed())
+    }
+
+    fn await_life(&mut self) -> Result<()> {
+        let mut commands = Commands::default();
+        commands.alive();
+        self.send(commands);
+        while let Some(frame) = self.next()? {
+            if let Frame::Answer(Answer::Alive) = frame {
+                return Ok(());
+            }
+        }
+        Err(self.silence())
+    }
+}

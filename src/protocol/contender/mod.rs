@@ -1,0 +1,342 @@
+//! The state machine of one acquire, from joining the channel to having left it.
+
+mod asking;
+mod io;
+mod reaping;
+
+use std::collections::VecDeque;
+use std::hash::{Hash, Hasher};
+
+use super::Time;
+use super::id::{HolderId, MemberId};
+use super::message::{Answer, Asker, Event, Mode, Ping, Standing, State};
+use super::mutant::Mutant;
+use super::probe::Probe;
+use super::roster::{Blocked, Roster};
+
+pub use io::{Input, Output, Phase, Stop, Suspect, Timer, Timing};
+
+/// One acquire of one lock.
+#[derive(Clone, Debug)]
+pub struct Contender {
+    id: HolderId,
+    wants: Mode,
+    timing: Timing,
+    phase: Phase,
+    /// A ping was heard before the join pipeline was through.
+    heard_ping: bool,
+    roster: Roster,
+    /// The number of the latest ping, or of the next one where none was sent since joining.
+    number: u32,
+    probe: Probe,
+    /// A stranger has pinged since the latest ping: it may not promote.
+    stale: bool,
+    /// Plain counts have proved ambiguous on this channel.
+    want_exact: bool,
+    /// The server refuses exact counts.
+    exact_refused: bool,
+    /// The number of subscribers was asked for and not answered yet.
+    counting: bool,
+    counted_at: Time,
+    /// When somebody ahead last asked round: those behind need not.
+    checked_at: Time,
+    /// When the channel was last left for a foreign member's sake.
+    aside_at: Time,
+    /// The place in line that was last made known.
+    told: Option<usize>,
+    /// What was held until leaving.
+    left_as: Option<Mode>,
+    outputs: VecDeque<Output>,
+    mutant: Option<Mutant>,
+    late: Option<(HolderId, Mode)>,
+}
+
+impl Contender {
+    /// Begins an acquire; the first output is [`Output::Join`].
+    pub fn new(id: HolderId, wants: Mode, timing: Timing) -> Self {
+        Self {
+            id,
+            wants,
+            timing,
+            phase: Phase::Joining,
+            heard_ping: false,
+            roster: Roster::default(),
+            number: 0,
+            probe: Probe::Unasked,
+            stale: false,
+            want_exact: false,
+            exact_refused: false,
+            counting: false,
+            counted_at: Time::ZERO,
+            checked_at: Time::ZERO,
+            aside_at: Time::ZERO,
+            told: None,
+            left_as: None,
+            outputs: VecDeque::from([Output::Join { number: 0 }]),
+            mutant: None,
+            late: None,
+        }
+    }
+
+    /// Switches a known fault on. Does nothing without the `mutants` feature.
+    #[doc(hidden)]
+    pub fn with_mutant(mut self, mutant: Option<Mutant>) -> Self {
+        self.mutant = mutant;
+        self
+    }
+
+    /// The id of this acquire.
+    pub fn id(&self) -> HolderId {
+        self.id
+    }
+
+    /// What it wants, or holds.
+    pub fn wants(&self) -> Mode {
+        self.wants
+    }
+
+    /// Where it stands.
+    pub fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    /// The number of the latest ping, or of the next one where none was sent since joining.
+    pub fn ping_number(&self) -> u32 {
+        self.number
+    }
+
+    /// Whether everybody counted at the latest ping has answered.
+    pub fn is_resolved(&self) -> bool {
+        matches!(self.probe, Probe::Resolved { .. })
+    }
+
+    /// The token of the response channel of ping `number`: unique as long as ids are, and known
+    /// without asking.
+    pub fn reply_to(&self, number: u32) -> u128 {
+        self.id.0.wrapping_add(u128::from(number))
+    }
+
+    /// Which ping a response channel's token belongs to, if to one of ours.
+    pub fn number_of(&self, token: u128) -> Option<u32> {
+        let number = u32::try_from(token.wrapping_sub(self.id.0)).ok()?;
+        (number <= self.number).then_some(number)
+    }
+
+    /// Next thing to do, oldest first. To be emptied after every input.
+    pub fn next_output(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    /// The earliest timer, and when it is due.
+    pub fn next_timer(&self) -> Option<(Time, Timer)> {
+        let all = [Timer::AskAgain, Timer::Count, Timer::Recheck, Timer::Rejoin];
+        let armed = all.into_iter().filter_map(|timer| self.due(timer).map(|at| (at, timer)));
+        armed.min_by_key(|(at, _)| *at)
+    }
+
+    /// Takes note of what happened at `now`.
+    pub fn handle(&mut self, now: Time, input: Input) {
+        let late = self.late.take();
+        match input {
+            Input::Joined { members } => self.joined(now, members),
+            Input::Ping(ping) => self.pinged(now, ping),
+            Input::Pong { number, record } => self.answered(number, record),
+            Input::Event(Event::Left(id)) => self.roster.remove(&MemberId::Hex(id)),
+            Input::Asked { number, count } => self.asked(now, number, count),
+            Input::ExactRefused { number } => self.exact_refused(now, number),
+            Input::Rolled(roll) => self.rolled(now, roll),
+            Input::Counted { members } => self.counted(now, members),
+            Input::Timer(timer) => self.timer(now, timer),
+            Input::Stop(_) => self.leave(),
+            Input::Unsubscribed => self.unsubscribed(now),
+        }
+        if let Some((id, wants)) = late {
+            self.roster.overwrite(MemberId::Hex(id), waiting(wants));
+        }
+        self.decide(now);
+    }
+
+    fn join(&mut self) {
+        self.number += 1;
+        self.phase = Phase::Joining;
+        self.probe = Probe::Unasked;
+        self.heard_ping = false;
+        self.stale = false;
+        self.roster.clear();
+        self.outputs.push_back(Output::Join { number: self.number });
+    }
+
+    fn joined(&mut self, now: Time, members: u64) {
+        if self.phase != Phase::Joining {
+            return;
+        }
+        if members == 0 {
+            return self.broken("subscribed, yet the server counts no subscriber");
+        }
+        if members == 1 && !self.heard_ping {
+            return self.grant();
+        }
+        self.phase = Phase::Waiting;
+        self.ask(now);
+    }
+
+    fn pinged(&mut self, now: Time, ping: Ping) {
+        match ping.asker {
+            Asker::Member { id, .. } if id == self.id => return self.echoed(&ping),
+            Asker::Member { id, wants } => self.note_asker(now, id, wants),
+            Asker::Observer => {}
+            Asker::Stranger => self.stale = true,
+        }
+        self.heard_ping = true;
+        if let Some(answer) = self.answer(ping.asker == Asker::Stranger) {
+            let to = ping.reply_to;
+            self.outputs.push_back(Output::Pong { to, answer });
+        }
+    }
+
+    /// Rule 3: the record comes before the promise.
+    fn note_asker(&mut self, now: Time, id: HolderId, wants: Mode) {
+        if !matches!(self.phase, Phase::Joining | Phase::Waiting) {
+            return;
+        }
+        if id < self.id {
+            self.checked_at = now;
+        }
+        if self.is_mutant(Mutant::ForgetAsker) {
+            return;
+        }
+        if self.is_mutant(Mutant::PingOverwritesPong) {
+            self.late = Some((id, wants));
+            return;
+        }
+        self.roster.note(MemberId::Hex(id), waiting(wants));
+    }
+
+    fn answer(&self, foreign: bool) -> Option<Answer> {
+        let (state, holds) = match self.phase {
+            Phase::Joining | Phase::Waiting => (State::Waiting, None),
+            Phase::Held => (State::Held, Some(self.wants)),
+            Phase::Leaving | Phase::SteppingAside if self.is_mutant(Mutant::LeaveInSilence) => {
+                return None;
+            }
+            Phase::Leaving | Phase::SteppingAside => (State::Leaving, self.left_as),
+            Phase::Aside | Phase::Gone => return None,
+        };
+        let first = self.is_resolved() && self.place() == 1;
+        let elected = foreign && state == State::Waiting && first;
+        Some(Answer { state, holds, elected })
+    }
+
+    /// Rules 4 and 7, looked at again after every input.
+    fn decide(&mut self, now: Time) {
+        if self.phase != Phase::Waiting || !self.look(now) {
+            return;
+        }
+        let blocked = self.roster.blocked(&MemberId::Hex(self.id), self.wants);
+        if blocked == Blocked::No {
+            return if self.stale { self.ask(now) } else { self.grant() };
+        }
+        let ahead = self.waiters_ahead();
+        if self.told != Some(ahead) {
+            self.told = Some(ahead);
+            self.outputs.push_back(Output::Queued { ahead });
+        }
+        if blocked == Blocked::ByStranger {
+            self.step_aside();
+        }
+    }
+
+    fn grant(&mut self) {
+        self.phase = Phase::Held;
+        self.roster.clear();
+        self.outputs.push_back(Output::Granted);
+    }
+
+    fn leave(&mut self) {
+        match self.phase {
+            Phase::Held => self.left_as = Some(self.wants),
+            Phase::Joining | Phase::Waiting => self.left_as = None,
+            Phase::SteppingAside => {
+                self.phase = Phase::Leaving;
+                return;
+            }
+            Phase::Aside => return self.gone(),
+            Phase::Leaving | Phase::Gone => return,
+        }
+        self.phase = Phase::Leaving;
+        self.roster.clear();
+        self.outputs.push_back(Output::Leave);
+    }
+
+    /// Rule 7: a foreign writer asks everybody again before it holds, and a waiter that stays would
+    /// never let it come to an end.
+    fn step_aside(&mut self) {
+        self.left_as = None;
+        self.phase = Phase::SteppingAside;
+        self.outputs.push_back(Output::Leave);
+    }
+
+    fn unsubscribed(&mut self, now: Time) {
+        match self.phase {
+            Phase::Leaving => self.gone(),
+            Phase::SteppingAside => {
+                self.phase = Phase::Aside;
+                self.aside_at = now;
+                self.counted_at = now;
+            }
+            Phase::Aside | Phase::Gone => {}
+            _ => self.broken("the subscription was taken away"),
+        }
+    }
+
+    fn gone(&mut self) {
+        self.phase = Phase::Gone;
+        self.outputs.push_back(Output::Gone);
+    }
+
+    fn broken(&mut self, why: &'static str) {
+        self.phase = Phase::Gone;
+        self.outputs.push_back(Output::Broken(why));
+    }
+
+    fn waiters_ahead(&self) -> usize {
+        self.roster.waiters_ahead(&MemberId::Hex(self.id))
+    }
+
+    /// The place in line, from 1.
+    fn place(&self) -> u32 {
+        u32::try_from(self.waiters_ahead()).unwrap_or(u32::MAX).saturating_add(1)
+    }
+
+    fn is_mutant(&self, mutant: Mutant) -> bool {
+        cfg!(feature = "mutants") && self.mutant == Some(mutant)
+    }
+}
+
+fn waiting(wants: Mode) -> Standing {
+    let state = State::Waiting;
+    Standing::Queue { wants, state }
+}
+
+/// All that may still matter. Left out are the times and the ping's number: two contenders that
+/// differ in these alone behave alike to an explorer that lets any armed timer fire at any moment.
+/// So is what only its phase gives a meaning to.
+impl Hash for Contender {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        (self.id, self.wants, self.phase, &self.outputs).hash(hasher);
+        match self.phase {
+            Phase::Joining => {
+                (self.heard_ping, self.stale, &self.roster, self.late).hash(hasher);
+                (self.counting, self.want_exact, self.exact_refused).hash(hasher);
+            }
+            Phase::Waiting => {
+                (&self.roster, self.late, self.stale, &self.probe).hash(hasher);
+                (self.counting, self.want_exact, self.exact_refused).hash(hasher);
+            }
+            Phase::Aside | Phase::SteppingAside => {
+                (self.counting, self.want_exact, self.exact_refused).hash(hasher);
+            }
+            Phase::Held | Phase::Leaving | Phase::Gone => self.left_as.hash(hasher),
+        }
+    }
+}
