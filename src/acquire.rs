@@ -49,6 +49,7 @@ struct Stage {
     /// How many waiters come first, once that is known.
     ahead: Option<usize>,
     cancelled: bool,
+    closed: bool,
     lookup: Option<Result<Vec<Route>>>,
     departing: Option<u64>,
 }
@@ -128,6 +129,12 @@ impl Shared {
             stage.cancelled = true;
             self.changed.notify_all();
         }
+    }
+
+    pub(crate) fn close(&self) {
+        self.stage().closed = true;
+        self.cancel();
+        let _ = self.release();
     }
 
     pub(crate) fn release(&self) -> Result<()> {
@@ -250,6 +257,9 @@ impl<'a> Acquire<'a> {
             Wait::Forever | Wait::Default => None,
         };
         let mut stage = shared.stage();
+        if stage.closed {
+            return Err(Error::new(Status::Invalid, "the lock was closed before"));
+        }
         if !matches!(stage.kind, Kind::Idle | Kind::Lost(_)) {
             let text = "this lock object is in use already; locks are not reentrant";
             return Err(Error::new(Status::Active, text));
@@ -265,10 +275,14 @@ impl<'a> Acquire<'a> {
     /// Tries until it is granted or hopeless.
     pub(crate) fn run(mut self) -> Result<()> {
         let outcome = self.pursue();
+        let mut stage = self.shared.stage();
         if outcome.is_err() {
-            let mut stage = self.shared.stage();
             stage.kind = Kind::Idle;
             stage.line = None;
+        } else if stage.closed {
+            drop(stage);
+            let _ = self.shared.release();
+            return Err(cancelled_error());
         }
         outcome
     }

@@ -1,5 +1,6 @@
 //! Distributed locks held by a live Redis subscription.
 #![warn(missing_docs)]
+#![warn(unsafe_op_in_unsafe_fn)]
 
 mod acquire;
 mod broker;
@@ -7,6 +8,8 @@ mod callback;
 mod client;
 mod disclosure;
 mod error;
+#[doc(hidden)]
+pub mod ffi;
 mod fork;
 mod inspect;
 mod keeper;

@@ -76,6 +76,15 @@ impl Lock {
         self.acquire(Wait::Once)
     }
 
+    /// Ends the use of the lock: releases what it holds, cancels an acquire that is under way, and lets
+    /// no other begin (`Invalid`). Dropping it does the same.
+    pub fn close(&self) {
+        if self.shared.generation().is_ours() {
+            self.on_lost(None);
+            self.shared.close();
+        }
+    }
+
     /// Releases: the unsubscribe is written, and not waited for.
     ///
     /// # Errors
@@ -130,9 +139,6 @@ impl Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        if self.shared.generation().is_ours() {
-            self.on_lost(None);
-            let _ = self.shared.release();
-        }
+        self.close();
     }
 }

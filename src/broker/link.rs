@@ -93,6 +93,8 @@ pub(crate) struct Link {
     logged_in: bool,
     out: Vec<u8>,
     parser: Parser,
+    /// See [`Tap`].
+    dry: bool,
     expected: VecDeque<Expect>,
     receivers: u64,
     /// Since when the server owes the reply at the head.
@@ -120,6 +122,7 @@ impl Link {
             logged_in: false,
             out: Vec::new(),
             parser: Parser::new(),
+            dry: false,
             expected: VecDeque::new(),
             receivers: 0,
             owed_since: None,
@@ -201,11 +204,14 @@ impl Link {
             return Ok(None);
         }
         loop {
-            let mut tap = Tap { socket: &self.socket, end: None };
+            let mut tap = Tap { socket: &self.socket, dry: &mut self.dry, end: None };
             let value = match self.parser.parse_value(&mut tap) {
                 Ok(value) => value,
                 Err(_) => match tap.end {
-                    Some(End::Dry) => return Ok(None),
+                    Some(End::Dry) => {
+                        self.dry = false;
+                        return Ok(None);
+                    }
                     Some(End::Closed) => return Err(LinkError::Closed(None)),
                     Some(End::Failed(error)) => return Err(LinkError::Closed(Some(error))),
                     None => return Err(LinkError::Garbage(!self.logged_in)),
@@ -318,6 +324,8 @@ fn address_of(route: &Route) -> io::Result<SockAddr> {
 /// half a reply for a broken one.
 struct Tap<'a> {
     socket: &'a Socket,
+    /// The last read took all there was: the next is saved.
+    dry: &'a mut bool,
     end: Option<End>,
 }
 
@@ -331,9 +339,16 @@ impl Read for Tap<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let mut socket: &Socket = self.socket;
         loop {
+            if *self.dry {
+                self.end = Some(End::Dry);
+                return Err(io::ErrorKind::WouldBlock.into());
+            }
             let end = match socket.read(buffer) {
                 Ok(0) => End::Closed,
-                Ok(count) => return Ok(count),
+                Ok(count) => {
+                    *self.dry = count < buffer.len();
+                    return Ok(count);
+                }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => End::Dry,
                 Err(error) => End::Failed(error),

@@ -48,6 +48,8 @@ struct Core {
     timer: Option<Instant>,
     /// What the keeper is to wake up for, as far as it was told: `Some(true)` with writing.
     armed: Option<bool>,
+    /// A calling thread waits for the socket; the keeper is to stay away.
+    driven: bool,
     /// Close as soon as nobody lives here.
     retired: bool,
 }
@@ -74,6 +76,7 @@ impl Line {
             legacy: 0,
             timer: None,
             armed: None,
+            driven: false,
             retired: false,
         };
         let line = Arc::new(Self {
@@ -93,7 +96,7 @@ impl Line {
         self.key
     }
 
-    /// Moves a tenant in and lets it join. `false`, with nothing done, if the connection has ended or
+    /// Moves a tenant in and lets it join; [`drive`](Self::drive) has to follow. `false`, with nothing done, if the connection has ended or
     /// is too slow in confirming the last leave.
     pub(crate) fn move_in(&self, tenant: Tenant) -> bool {
         let mut core = self.lock();
@@ -110,7 +113,13 @@ impl Line {
         if let Some(tenant) = tenants.back_mut() {
             tenant.carry_out(link);
         }
+        core.driven = true;
         self.write(&mut core);
+        if let (Some(_), Some(link)) = (core.armed, &core.link)
+            && self.keeper.disarm(self.key, link.socket()).is_ok()
+        {
+            core.armed = None;
+        }
         true
     }
 
@@ -122,13 +131,12 @@ impl Line {
             let mut core = self.lock();
             self.visit(&mut core);
             let joining = core.tenant(ticket).is_some_and(|t| t.phase() == Phase::Joining);
-            let Some(link) = core.link.as_ref().filter(|_| joining) else {
+            let left = until.saturating_duration_since(Instant::now());
+            let waiting = joining && !left.is_zero();
+            let Some(link) = core.link.as_ref().filter(|_| waiting) else {
+                core.driven = false;
                 return self.settle(&mut core);
             };
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return self.settle(&mut core);
-            }
             let (socket, write) = (link.socket().clone(), link.wants_write());
             drop(core);
             await_socket(&socket, write, left);
@@ -185,6 +193,9 @@ impl Line {
         let mut core = self.lock();
         if fired {
             core.armed = None;
+        }
+        if core.driven {
+            return;
         }
         self.visit(&mut core);
         self.settle(&mut core);

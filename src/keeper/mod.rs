@@ -13,7 +13,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use once_cell::sync::Lazy;
 use polling::{Event, Events, PollMode, Poller};
@@ -35,9 +35,17 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub(crate) struct Keeper {
     poller: Poller,
     lines: Mutex<HashMap<usize, Arc<Line>>>,
-    timers: Mutex<BTreeSet<(Instant, usize)>>,
+    timers: Mutex<Timers>,
     next_key: AtomicUsize,
     dead: AtomicBool,
+}
+
+/// When which line wants to be visited.
+#[derive(Default)]
+struct Timers {
+    due: BTreeSet<(Instant, usize)>,
+    /// How long the thread sleeps if nothing else wakes it; `None` for ever.
+    sleeps_until: Option<Instant>,
 }
 
 /// A keeper, and the process that its thread lives in.
@@ -97,6 +105,11 @@ impl Keeper {
         self.poller.modify_with_mode(socket, Event::new(key, true, write), PollMode::Oneshot)
     }
 
+    /// Takes [`arm`](Self::arm) back.
+    pub(crate) fn disarm(&self, key: usize, socket: &Socket) -> std::io::Result<()> {
+        self.poller.modify_with_mode(socket, Event::none(key), PollMode::Oneshot)
+    }
+
     /// Lets go of a line.
     pub(crate) fn dismiss(&self, key: usize, socket: &Socket, timer: Option<Instant>) {
         let _ = self.poller.delete(socket);
@@ -111,15 +124,18 @@ impl Keeper {
         }
         let mut timers = lock(&self.timers);
         if let Some(old) = old {
-            timers.remove(&(old, key));
+            timers.due.remove(&(old, key));
         }
         let Some(new) = new else {
             return;
         };
-        timers.insert((new, key));
-        let is_next = timers.first() == Some(&(new, key));
+        timers.due.insert((new, key));
+        let oversleeps = timers.sleeps_until.is_none_or(|until| new < until);
+        if oversleeps {
+            timers.sleeps_until = Some(new);
+        }
         drop(timers);
-        if is_next {
+        if oversleeps {
             let _ = self.poller.notify();
         }
     }
@@ -142,8 +158,7 @@ impl Keeper {
         let mut events = Events::new();
         loop {
             events.clear();
-            let next = lock(&self.timers).first().map(|(at, _)| *at);
-            let timeout = next.map(|at| at.saturating_duration_since(Instant::now()));
+            let timeout = self.sleep_span();
             match self.poller.wait(&mut events, timeout) {
                 Ok(_) => {}
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
@@ -158,10 +173,21 @@ impl Keeper {
         }
     }
 
+    fn sleep_span(&self) -> Option<Duration> {
+        let mut timers = lock(&self.timers);
+        let now = Instant::now();
+        // A lock that is taken and left over and over sets a far timer and takes it back each time:
+        // to wake once for one that is gone is cheaper than to be woken for each that comes.
+        let stale = timers.sleeps_until.filter(|until| *until > now);
+        let first = timers.due.first().map(|(at, _)| *at);
+        timers.sleeps_until = [stale, first].into_iter().flatten().min();
+        timers.sleeps_until.map(|at| at.saturating_duration_since(now))
+    }
+
     fn due(&self) -> Vec<usize> {
         let now = Instant::now();
         let timers = lock(&self.timers);
-        timers.iter().take_while(|(at, _)| *at <= now).map(|(_, key)| *key).collect()
+        timers.due.iter().take_while(|(at, _)| *at <= now).map(|(_, key)| *key).collect()
     }
 
     /// A panic costs the one line it happened on.

@@ -1,0 +1,216 @@
+//! What the tests with a real server need: the server, and other processes.
+#![allow(dead_code)]
+
+pub mod worker;
+
+use std::net::TcpListener;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+/// A private redis-server. It dies with this value, and with this process however that ends.
+pub struct Server {
+    child: Option<Child>,
+    port: u16,
+    dir: TempDir,
+    args: Vec<String>,
+    password: Option<String>,
+}
+
+impl Server {
+    /// One with no settings of its own.
+    pub fn start() -> Self {
+        Self::with(&[])
+    }
+
+    /// One with further arguments, such as `["requirepass", "secret"]` in pairs.
+    pub fn with(settings: &[(&str, &str)]) -> Self {
+        let args = settings.iter().flat_map(|(key, value)| {
+            let words = value.split(' ').map(str::to_owned);
+            std::iter::once(format!("--{key}")).chain(words)
+        });
+        let password = settings.iter().find(|(key, _)| *key == "requirepass");
+        let mut server = Self {
+            child: None,
+            port: 0,
+            dir: TempDir::new().unwrap(),
+            args: args.collect(),
+            password: password.map(|(_, value)| (*value).to_owned()),
+        };
+        for _ in 0..20 {
+            server.port = free_port();
+            if server.launch() {
+                return server;
+            }
+        }
+        panic!("no redis-server could be started");
+    }
+
+    fn launch(&mut self) -> bool {
+        let mut command = Command::new("redis-server");
+        command
+            .args(["--port", &self.port.to_string(), "--bind", "127.0.0.1"])
+            .args(["--save", "", "--appendonly", "no", "--loglevel", "warning"])
+            .args(["--unixsocket".as_ref(), self.socket().as_os_str()])
+            .args(["--dir".as_ref(), self.dir.path().as_os_str()])
+            .args(&self.args)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        die_with_parent(&mut command);
+        let mut child = command.spawn().expect("redis-server cannot be run");
+        let up = wait_until(Duration::from_secs(10), || self.answers() || is_over(&mut child));
+        let up = up && !is_over(&mut child);
+        self.child = Some(child);
+        up
+    }
+
+    fn answers(&self) -> bool {
+        let client = redis::Client::open(self.admin_url()).unwrap();
+        client
+            .get_connection_with_timeout(Duration::from_secs(1))
+            .and_then(|mut connection| redis::cmd("PING").query::<String>(&mut connection))
+            .is_ok()
+    }
+
+    fn admin_url(&self) -> String {
+        let password = self.password.as_deref().map(|p| format!("?pass={p}")).unwrap_or_default();
+        format!("unix://{}{password}", self.socket().display())
+    }
+
+    /// Over the unix socket.
+    pub fn url(&self) -> String {
+        format!("unix://{}", self.socket().display())
+    }
+
+    /// Over TCP.
+    pub fn tcp_url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    pub fn socket(&self) -> PathBuf {
+        self.dir.path().join("redis.sock")
+    }
+
+    pub fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    pub fn pid(&self) -> i32 {
+        self.child.as_ref().map_or(0, |child| child.id() as i32)
+    }
+
+    /// A connection for the test's own commands.
+    pub fn connection(&self) -> redis::Connection {
+        redis::Client::open(self.admin_url()).unwrap().get_connection().unwrap()
+    }
+
+    /// Runs one command.
+    pub fn run<T: redis::FromRedisValue>(&self, words: &[&str]) -> T {
+        let mut command = redis::cmd(words[0]);
+        command.arg(&words[1..]);
+        command.query(&mut self.connection()).unwrap()
+    }
+
+    /// How many are subscribed to a channel.
+    pub fn members(&self, channel: &str) -> u64 {
+        self.run::<(String, u64)>(&["PUBSUB", "NUMSUB", channel]).1
+    }
+
+    /// The lines of `CLIENT LIST`.
+    pub fn clients(&self) -> Vec<String> {
+        self.run::<String>(&["CLIENT", "LIST"]).lines().map(str::to_owned).collect()
+    }
+
+    /// Ends the connection that bears this name; whether there was one.
+    pub fn kill_client(&self, name: &str) -> bool {
+        let field = format!("name={name}");
+        let clients = self.clients();
+        let Some(line) = clients.iter().find(|line| line.split(' ').any(|f| f == field)) else {
+            return false;
+        };
+        let id = line.split(' ').find_map(|field| field.strip_prefix("id=")).unwrap();
+        self.run::<u64>(&["CLIENT", "KILL", "ID", id]) == 1
+    }
+
+    /// How often each command was executed so far.
+    pub fn command_counts(&self) -> std::collections::BTreeMap<String, u64> {
+        let text: String = self.run(&["INFO", "commandstats"]);
+        let line = |line: &str| {
+            let (name, rest) = line.strip_prefix("cmdstat_")?.split_once(":calls=")?;
+            Some((name.to_owned(), rest.split(',').next()?.parse().ok()?))
+        };
+        text.lines().filter_map(line).collect()
+    }
+
+    pub fn kill(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+
+    /// Starts it again after [`kill`](Self::kill), at the same addresses.
+    pub fn restart(&mut self) {
+        self.kill();
+        let _ = std::fs::remove_file(self.socket());
+        assert!(self.launch(), "redis-server did not come back");
+    }
+
+    pub fn stop(&self) {
+        signal(self.pid(), libc::SIGSTOP);
+    }
+
+    pub fn cont(&self) {
+        signal(self.pid(), libc::SIGCONT);
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// Has a child killed when the thread that spawns it ends, so that no failure leaves it behind.
+pub fn die_with_parent(command: &mut Command) {
+    // SAFETY: prctl is safe to call between fork and exec.
+    unsafe {
+        command.pre_exec(|| {
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+            Ok(())
+        });
+    }
+}
+
+fn is_over(child: &mut Child) -> bool {
+    child.try_wait().unwrap().is_some()
+}
+
+pub fn signal(pid: i32, signal: i32) {
+    // SAFETY: a plain system call.
+    unsafe { libc::kill(pid, signal) };
+}
+
+pub fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// Polls until something is true; `false` if it did not become so in time.
+pub fn wait_until(limit: Duration, mut done: impl FnMut() -> bool) -> bool {
+    let until = Instant::now() + limit;
+    while !done() {
+        if Instant::now() > until {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    true
+}

@@ -1,0 +1,139 @@
+//! Another process that holds locks, driven line by line.
+//!
+//! It is this very test binary, run again with one test selected: a test target that uses workers has
+//! a test named `worker_entry` that calls [`serve`].
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+use portalock::{Client, ClientOptions, Lock, LockOptions, Mode, Wait};
+
+use super::{die_with_parent, signal};
+
+const MARK: &str = "worker> ";
+
+/// A worker process.
+pub struct Worker {
+    child: Child,
+    stdin: ChildStdin,
+    lines: Receiver<String>,
+}
+
+impl Worker {
+    /// Starts one with a client and a lock of its own.
+    pub fn spawn(url: &str, name: &str) -> Self {
+        Self::spawn_program(
+            Command::new(std::env::current_exe().unwrap())
+                .args(["--exact", "worker_entry", "--nocapture", "--test-threads=1"])
+                .env("PORTALOCK_WORKER", format!("{url}\n{name}")),
+        )
+    }
+
+    /// Starts another program that speaks the same lines.
+    pub fn spawn_program(command: &mut Command) -> Self {
+        die_with_parent(command);
+        let mut child =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("no worker");
+        let stdin = child.stdin.take().unwrap();
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        let (sender, lines) = channel();
+        std::thread::spawn(move || {
+            for line in stdout.lines().map_while(Result::ok) {
+                if let Some((_, said)) = line.split_once(MARK) {
+                    let _ = sender.send(said.to_owned());
+                }
+            }
+        });
+        Self { child, stdin, lines }
+    }
+
+    pub fn pid(&self) -> i32 {
+        self.child.id() as i32
+    }
+
+    /// Tells it what to do: `x|s [ms]`, `try`, `r`, `q`.
+    pub fn tell(&mut self, order: &str) {
+        let _ = writeln!(self.stdin, "{order}");
+    }
+
+    /// The next line that it says.
+    pub fn line(&self, limit: Duration) -> Option<String> {
+        self.lines.recv_timeout(limit).ok()
+    }
+
+    /// Tells it what to do and expects what it says to that.
+    pub fn expect(&mut self, order: &str, answer: &str) {
+        self.tell(order);
+        let said = self.line(Duration::from_secs(20));
+        assert_eq!(said.as_deref(), Some(answer), "to {order:?}");
+    }
+
+    /// Waits for a line; tells how long it took.
+    pub fn await_line(&self, answer: &str, limit: Duration) -> Duration {
+        let begun = Instant::now();
+        let said = self.line(limit);
+        assert_eq!(said.as_deref(), Some(answer), "after {:?}", begun.elapsed());
+        begun.elapsed()
+    }
+
+    /// Whether it says nothing for so long.
+    pub fn is_silent(&self, span: Duration) -> bool {
+        self.line(span).is_none()
+    }
+
+    pub fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    pub fn stop(&self) {
+        signal(self.pid(), libc::SIGSTOP);
+    }
+
+    pub fn cont(&self) {
+        signal(self.pid(), libc::SIGCONT);
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// The worker's side; returns at once in the test run proper.
+pub fn serve() {
+    let Ok(job) = std::env::var("PORTALOCK_WORKER") else {
+        return;
+    };
+    let (url, name) = job.split_once('\n').unwrap();
+    let client = Client::new(url, ClientOptions::new()).unwrap();
+    let lock = client.lock(name, LockOptions::new()).unwrap();
+    lock.on_lost(Some(Box::new(|_| println!("{MARK}lost"))));
+    for order in std::io::stdin().lock().lines().map_while(Result::ok) {
+        println!("{MARK}{}", obey(&lock, &order));
+    }
+}
+
+fn obey(lock: &Lock, order: &str) -> String {
+    let mut words = order.split(' ');
+    let verb = words.next().unwrap_or_default();
+    let wait = match words.next().map(str::parse) {
+        Some(Ok(ms)) => Wait::For(Duration::from_millis(ms)),
+        _ => Wait::Default,
+    };
+    let outcome = match verb {
+        "x" => lock.acquire_mode(Mode::Exclusive, wait).map(|()| "got x"),
+        "s" => lock.acquire_mode(Mode::Shared, wait).map(|()| "got s"),
+        "try" => lock.try_acquire().map(|()| "got x"),
+        "r" => lock.release_wait(Duration::from_secs(5)).map(|()| "released"),
+        "q" => std::process::exit(0),
+        _ => return format!("what is {order:?}?"),
+    };
+    match outcome {
+        Ok(said) => said.to_owned(),
+        Err(error) => format!("{:?}", error.status()),
+    }
+}
