@@ -63,7 +63,8 @@ fn every_function_is_documented() {
 }
 
 fn compiles(compiler: &str, language: &str, standard: &str) {
-    let source = "#include \"portalock.h\"\n#include \"portalock.h\"\nint main(void) { return PL_OK; }\n";
+    let source =
+        "#include \"portalock.h\"\n#include \"portalock.h\"\nint main(void) { return PL_OK; }\n";
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("alone");
     std::fs::write(&file, source).unwrap();

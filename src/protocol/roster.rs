@@ -67,6 +67,12 @@ impl Roster {
         blocked
     }
 
+    /// Whether a queue member in here holds in this mode.
+    pub(super) fn holds(&self, mode: Mode) -> bool {
+        let held = Standing::Queue { wants: mode, state: State::Held };
+        self.entries.iter().any(|(_, standing)| *standing == held)
+    }
+
     /// How many have to be served before `me`, holders not counted.
     pub(super) fn waiters_ahead(&self, me: &MemberId) -> usize {
         let ahead = |(id, standing): &&(MemberId, Standing)| match standing {

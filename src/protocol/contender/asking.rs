@@ -22,6 +22,7 @@ impl Contender {
 
     fn due_waiting(&self, timer: Timer) -> Option<Time> {
         match (&self.probe, timer) {
+            (Probe::Open(_), Timer::AskAgain) if self.is_mutant(Mutant::AskOnlyWhenFewer) => None,
             (Probe::Open(open), Timer::AskAgain) if open.trial == Trial::None => {
                 Some(open.at.saturating_add(open.patience))
             }
@@ -30,7 +31,7 @@ impl Contender {
             }
             (Probe::Resolved { .. }, Timer::Count) if !self.counting => Some(self.next_count()),
             (Probe::Resolved { at }, Timer::Recheck) => {
-                if self.is_mutant(Mutant::AskOnlyWhenFewer) {
+                if self.is_mutant(Mutant::NeverRecheck) {
                     return None;
                 }
                 let since = self.checked_at.max(*at);
@@ -121,6 +122,9 @@ impl Contender {
         }
         match record.standing {
             Standing::Queue { state: State::Leaving, .. } => self.roster.remove(&record.id),
+            standing if self.is_mutant(Mutant::StandingsFallBack) => {
+                self.roster.overwrite(record.id, standing);
+            }
             standing => self.roster.note(record.id, standing),
         }
     }

@@ -3,6 +3,8 @@
 mod asking;
 mod io;
 mod reaping;
+#[cfg(test)]
+mod tests;
 
 use std::collections::VecDeque;
 use std::hash::{Hash, Hasher};
@@ -136,7 +138,7 @@ impl Contender {
 
     /// Takes note of what happened at `now`.
     pub fn handle(&mut self, now: Time, input: Input) {
-        let late = self.late.take();
+        let late = self.late.take_if(|_| matches!(input, Input::Pong { .. }));
         match input {
             Input::Joined { members } => self.joined(now, members),
             Input::Ping(ping) => self.pinged(now, ping),
@@ -173,7 +175,8 @@ impl Contender {
         if members == 0 {
             return self.broken("subscribed, yet the server counts no subscriber");
         }
-        if members == 1 && !self.heard_ping {
+        let heard_ping = self.heard_ping && !self.is_mutant(Mutant::AloneDespitePing);
+        if members == 1 && !heard_ping {
             return self.grant();
         }
         self.phase = Phase::Waiting;
@@ -209,6 +212,9 @@ impl Contender {
             self.late = Some((id, wants));
             return;
         }
+        if self.is_mutant(Mutant::StandingsFallBack) {
+            return self.roster.overwrite(MemberId::Hex(id), waiting(wants));
+        }
         self.roster.note(MemberId::Hex(id), waiting(wants));
     }
 
@@ -232,7 +238,7 @@ impl Contender {
         if self.phase != Phase::Waiting || !self.look(now) {
             return;
         }
-        let blocked = self.roster.blocked(&MemberId::Hex(self.id), self.wants);
+        let blocked = self.blocked();
         if blocked == Blocked::No {
             return if self.stale { self.ask(now) } else { self.grant() };
         }
@@ -244,6 +250,14 @@ impl Contender {
         if blocked == Blocked::ByStranger {
             self.step_aside();
         }
+    }
+
+    fn blocked(&self) -> Blocked {
+        let barges = self.is_mutant(Mutant::ReadersBarge) && self.wants == Mode::Shared;
+        if barges && !self.roster.holds(Mode::Exclusive) {
+            return Blocked::No;
+        }
+        self.roster.blocked(&MemberId::Hex(self.id), self.wants)
     }
 
     fn grant(&mut self) {
