@@ -122,9 +122,6 @@ impl Contender {
         }
         match record.standing {
             Standing::Queue { state: State::Leaving, .. } => self.roster.remove(&record.id),
-            standing if self.is_mutant(Mutant::StandingsFallBack) => {
-                self.roster.overwrite(record.id, standing);
-            }
             standing => self.roster.note(record.id, standing),
         }
     }

@@ -212,9 +212,6 @@ impl Contender {
             self.late = Some((id, wants));
             return;
         }
-        if self.is_mutant(Mutant::StandingsFallBack) {
-            return self.roster.overwrite(MemberId::Hex(id), waiting(wants));
-        }
         self.roster.note(MemberId::Hex(id), waiting(wants));
     }
 
