@@ -771,6 +771,19 @@ pl_status pl_lock_options_set_unavailable_timeout(struct pl_lock_options *option
                                                   struct pl_error **error);
 
 /**
+ * How often a held lock is checked, by a message that has to come back from the server within the
+ * interval or the unavailable timeout, whichever is shorter. If it does not, the lock is lost.
+ *
+ * @param options  the options
+ * @param ms       100 to 31622400000 (a year), or 0 for never; 10000 unless set
+ * @param error    where the error goes, or `NULL`
+ * @return `PL_OK` or `PL_INVALID`
+ */
+pl_status pl_lock_options_set_health_check_interval(struct pl_lock_options *options,
+                                                    int64_t ms,
+                                                    struct pl_error **error);
+
+/**
  * Whether an acquire gives up with `PL_LOCKED` at once when somebody else holds the lock, whatever its
  * timeout.
  *

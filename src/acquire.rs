@@ -359,6 +359,7 @@ impl<'a> Acquire<'a> {
             ask_again: ASK_AGAIN.min(shared.options.unavailable_timeout),
             unavailable: shared.options.unavailable_timeout,
             check_interval: shared.options.check_interval,
+            health_every: shared.options.health_check_interval,
         };
         let id = shared.stage().id.unwrap_or(HolderId(self.first_id.as_u128()));
         let disclosure = disclosure::of(&shared.options);

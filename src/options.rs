@@ -66,6 +66,7 @@ pub struct LockOptions {
     pub(crate) unavailable_timeout: Duration,
     pub(crate) check_interval: Duration,
     pub(crate) fail_when_locked: bool,
+    pub(crate) health_check_interval: Duration,
     pub(crate) label: Option<String>,
     pub(crate) disclose: bool,
 }
@@ -78,6 +79,7 @@ impl Default for LockOptions {
             unavailable_timeout: Duration::from_secs(1),
             check_interval: Duration::from_millis(250),
             fail_when_locked: false,
+            health_check_interval: Duration::from_secs(10),
             label: None,
             disclose: true,
         }
@@ -112,6 +114,17 @@ impl LockOptions {
     /// 1 ms to a year, 250 ms unless set. Without foreign members it plays no part.
     pub fn check_interval(&mut self, span: Duration) -> Result<&mut Self> {
         self.check_interval = positive("check_interval", span)?;
+        Ok(self)
+    }
+
+    /// How often a held lock is checked, by a message that has to come back from the server: 100 ms to
+    /// a year, 10 s unless set, zero for never. It has to be back within the interval or the
+    /// unavailable timeout, whichever is shorter, or the lock is lost.
+    pub fn health_check_interval(&mut self, span: Duration) -> Result<&mut Self> {
+        if !span.is_zero() && span < Duration::from_millis(100) {
+            return Err(invalid("health_check_interval is at least 100 ms, or zero for never"));
+        }
+        self.health_check_interval = bounded("health_check_interval", span)?;
         Ok(self)
     }
 

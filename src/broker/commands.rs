@@ -105,6 +105,11 @@ impl Commands {
         self.publish(Expect::Done, response, payload);
     }
 
+    /// Sends a message that has to come back.
+    pub(crate) fn check_health(&mut self, response: &str, payload: &[u8]) {
+        self.publish(Expect::Done, response, payload);
+    }
+
     /// Asks for a sign of life.
     pub(crate) fn alive(&mut self) {
         self.push(Expect::Alive, &cmd("PING"));

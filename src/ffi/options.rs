@@ -205,6 +205,24 @@ pub extern "C" fn pl_lock_options_set_unavailable_timeout(
     })
 }
 
+/// How often a held lock is checked, by a message that has to come back from the server within the
+/// interval or the unavailable timeout, whichever is shorter. If it does not, the lock is lost.
+///
+/// @param options  the options
+/// @param ms       100 to 31622400000 (a year), or 0 for never; 10000 unless set
+/// @param error    where the error goes, or `NULL`
+/// @return `PL_OK` or `PL_INVALID`
+#[unsafe(no_mangle)]
+pub extern "C" fn pl_lock_options_set_health_check_interval(
+    options: *mut pl_lock_options,
+    ms: i64,
+    error: *mut *mut pl_error,
+) -> pl_status {
+    set_lock(options, error, |options| {
+        options.health_check_interval(span("the health check interval", ms)?).map(drop)
+    })
+}
+
 /// Whether an acquire gives up with `PL_LOCKED` at once when somebody else holds the lock, whatever its
 /// timeout.
 ///

@@ -11,7 +11,7 @@ use super::{Keeper, lock};
 use crate::broker::{Endpoint, Frame, Link, LinkError, Route, await_socket};
 use crate::error::{Error, Result, Status};
 use crate::lock::LossReason;
-use crate::protocol::{Phase, Stop};
+use crate::protocol::{Input, Phase, Stop};
 
 /// How many frames one visit reads: a flooded channel must not starve the other lines.
 const FRAMES_A_VISIT: usize = 512;
@@ -299,7 +299,13 @@ impl Line {
             return;
         };
         while let Some((_, timer)) = tenant.next_timer().filter(|(at, _)| *at <= now) {
-            tenant.handle(now, crate::protocol::Input::Timer(timer), link);
+            tenant.handle(now, Input::Timer(timer), link);
+        }
+        if tenant.is_unhealthy() {
+            let text =
+                format!("{} does not pass messages on: a health check failed", self.endpoint);
+            let error = Error::new(Status::Unresponsive, text);
+            self.evict(core, LossReason::Unresponsive, &error);
         }
     }
 

@@ -42,6 +42,7 @@ pub(crate) struct Tenant {
     epoch: Instant,
     standing: Standing,
     broken: Option<&'static str>,
+    unhealthy: bool,
 }
 
 /// What the landlord was last told, or is owed.
@@ -71,11 +72,17 @@ impl Tenant {
             epoch: Instant::now(),
             standing: Standing::Acquiring,
             broken: None,
+            unhealthy: false,
         }
     }
 
     pub(crate) fn ticket(&self) -> u64 {
         self.ticket
+    }
+
+    /// Whether a health check has failed.
+    pub(crate) fn is_unhealthy(&self) -> bool {
+        self.unhealthy
     }
 
     /// Why the protocol has given the connection up, if it has.
@@ -153,6 +160,11 @@ impl Tenant {
                 self.standing = Standing::Departed;
                 self.tell(Verdict::Departed);
             }
+            Output::CheckHealth { number } => {
+                let response = self.response(self.contender.ping_number());
+                commands.check_health(&response, &wire::write_health(number));
+            }
+            Output::Unhealthy => self.unhealthy = true,
             Output::Broken(why) => self.broken = Some(why),
         }
     }
@@ -210,6 +222,9 @@ impl Tenant {
             return None;
         };
         let number = self.contender.number_of(token)?;
+        if let (Phase::Held, Some(number)) = (self.contender.phase(), wire::read_health(payload)) {
+            return Some(Input::Healthy { number });
+        }
         let record = wire::read_pong(payload, legacy).record;
         Some(Input::Pong { number, record })
     }

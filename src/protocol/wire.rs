@@ -163,6 +163,20 @@ fn read_disclosure(fields: &Map<String, Value>) -> Disclosure {
     }
 }
 
+/// Writes the message of a health check.
+pub fn write_health(number: u32) -> Vec<u8> {
+    json!({"message": "health", "number": number}).to_string().into_bytes()
+}
+
+/// Reads the message of a health check.
+pub fn read_health(payload: &[u8]) -> Option<u32> {
+    let fields = object(payload)?;
+    if text(&fields, "message")? != "health" {
+        return None;
+    }
+    fields.get("number")?.as_u64()?.try_into().ok()
+}
+
 /// Writes an event.
 pub fn write_event(event: Event) -> Vec<u8> {
     let Event::Left(id) = event;

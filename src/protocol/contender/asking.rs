@@ -16,6 +16,7 @@ impl Contender {
                 Timer::Rejoin => Some(self.aside_at.saturating_add(self.jittered())),
                 _ => None,
             },
+            Phase::Held => self.due_held(timer),
             _ => None,
         }
     }
@@ -46,13 +47,17 @@ impl Contender {
         self.counted_at.saturating_add(gap)
     }
 
-    /// The check interval times 0.5 to 1.5, so that those who met once do not always meet again. No
-    /// random source is needed: the ids are random, and the ping's number is another each time.
+    /// The check interval times 0.5 to 1.5, so that those who met once do not always meet again.
     fn jittered(&self) -> Time {
+        self.timing.check_interval / 2 + self.timing.check_interval / 65_536 * self.share()
+    }
+
+    /// A number below 65,536 that differs from member to member and from ping to ping. No random
+    /// source is needed: the ids are random.
+    pub(super) fn share(&self) -> u32 {
         let seed = self.reply_to(self.number.wrapping_mul(0x9e37_79b9));
         let mixed = (seed ^ (seed >> 64)).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
-        let share = (mixed >> 112) as u32; // 16 bits
-        self.timing.check_interval / 2 + self.timing.check_interval / 65_536 * share
+        (mixed >> 112) as u32
     }
 
     pub(super) fn timer(&mut self, now: Time, timer: Timer) {
@@ -64,6 +69,8 @@ impl Contender {
             Timer::Count => self.count(),
             Timer::Recheck => self.ask(now),
             Timer::Rejoin => self.join(),
+            Timer::Health => self.check_health(now),
+            Timer::Overdue => self.unhealthy(),
         }
     }
 

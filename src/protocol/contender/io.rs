@@ -37,6 +37,11 @@ pub enum Input {
     /// The answer to [`Output::Roll`]: who is on the lock channel by the names of their connections.
     /// `None` if the server will not say.
     Rolled(Option<Vec<Suspect>>),
+    /// The message of health check `number` has come back.
+    Healthy {
+        /// Which check.
+        number: u32,
+    },
     /// The answer to [`Output::Count`].
     Counted {
         /// Subscribers of the lock channel.
@@ -101,6 +106,13 @@ pub enum Output {
         /// How many waiters come first, holders not counted.
         ahead: usize,
     },
+    /// Send a message to our own response channel, to see whether it comes back.
+    CheckHealth {
+        /// Which check.
+        number: u32,
+    },
+    /// The health check's message has not come back in time: the lock is lost.
+    Unhealthy,
     /// In one pipeline: unsubscribe from everything, publish the `left` event, clear the name.
     Leave,
     /// The connection is nobody's again.
@@ -140,6 +152,10 @@ pub enum Timer {
     Recheck,
     /// Come back to the channel.
     Rejoin,
+    /// Check the health of a held lock.
+    Health,
+    /// The health check is overdue.
+    Overdue,
 }
 
 /// A connection that bears the name of a member.
@@ -163,4 +179,6 @@ pub struct Timing {
     pub unavailable: Time,
     /// How long to stay off the channel for a foreign member's sake, give or take a half.
     pub check_interval: Time,
+    /// Between two health checks of a held lock; zero for none.
+    pub health_every: Time,
 }

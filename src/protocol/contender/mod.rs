@@ -1,6 +1,7 @@
 //! The state machine of one acquire, from joining the channel to having left it.
 
 mod asking;
+mod health;
 mod io;
 mod reaping;
 #[cfg(test)]
@@ -15,6 +16,7 @@ use super::message::{Answer, Asker, Event, Mode, Ping, Standing, State};
 use super::mutant::Mutant;
 use super::probe::Probe;
 use super::roster::{Blocked, Roster};
+use health::Health;
 
 pub use io::{Input, Output, Phase, Stop, Suspect, Timer, Timing};
 
@@ -44,6 +46,7 @@ pub struct Contender {
     checked_at: Time,
     /// When the channel was last left for a foreign member's sake.
     aside_at: Time,
+    health: Health,
     /// The place in line that was last made known.
     told: Option<usize>,
     /// What was held until leaving.
@@ -72,6 +75,7 @@ impl Contender {
             counted_at: Time::ZERO,
             checked_at: Time::ZERO,
             aside_at: Time::ZERO,
+            health: Health::default(),
             told: None,
             left_as: None,
             outputs: VecDeque::from([Output::Join { number: 0 }]),
@@ -131,7 +135,8 @@ impl Contender {
 
     /// The earliest timer, and when it is due.
     pub fn next_timer(&self) -> Option<(Time, Timer)> {
-        let all = [Timer::AskAgain, Timer::Count, Timer::Recheck, Timer::Rejoin];
+        use Timer::*;
+        let all = [AskAgain, Count, Recheck, Rejoin, Health, Overdue];
         let armed = all.into_iter().filter_map(|timer| self.due(timer).map(|at| (at, timer)));
         armed.min_by_key(|(at, _)| *at)
     }
@@ -147,6 +152,7 @@ impl Contender {
             Input::Asked { number, count } => self.asked(now, number, count),
             Input::ExactRefused { number } => self.exact_refused(now, number),
             Input::Rolled(roll) => self.rolled(now, roll),
+            Input::Healthy { number } => self.healthy(number),
             Input::Counted { members } => self.counted(now, members),
             Input::Timer(timer) => self.timer(now, timer),
             Input::Stop(_) => self.leave(),
@@ -177,7 +183,7 @@ impl Contender {
         }
         let heard_ping = self.heard_ping && !self.is_mutant(Mutant::AloneDespitePing);
         if members == 1 && !heard_ping {
-            return self.grant();
+            return self.grant(now);
         }
         self.phase = Phase::Waiting;
         self.ask(now);
@@ -237,7 +243,7 @@ impl Contender {
         }
         let blocked = self.blocked();
         if blocked == Blocked::No {
-            return if self.stale { self.ask(now) } else { self.grant() };
+            return if self.stale { self.ask(now) } else { self.grant(now) };
         }
         let ahead = self.waiters_ahead();
         if self.told != Some(ahead) {
@@ -257,8 +263,9 @@ impl Contender {
         self.roster.blocked(&MemberId::Hex(self.id), self.wants)
     }
 
-    fn grant(&mut self) {
+    fn grant(&mut self, now: Time) {
         self.phase = Phase::Held;
+        self.start_health(now);
         self.roster.clear();
         self.outputs.push_back(Output::Granted);
     }

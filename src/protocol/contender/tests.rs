@@ -15,6 +15,7 @@ const TIMING: Timing = Timing {
     ask_again: Duration::from_millis(50),
     unavailable: Duration::from_millis(1000),
     check_interval: Duration::from_millis(250),
+    health_every: Duration::from_secs(10),
 };
 
 struct Bench {
@@ -301,4 +302,21 @@ fn those_behind_count_more_seldom() {
     }
     let due = |bench: &Bench| bench.contender.due(Timer::Count).unwrap();
     assert_eq!(due(&third), 3 * due(&first));
+}
+
+#[test]
+fn a_health_check_has_to_come_back() {
+    let mut bench = Bench::new(Mode::Exclusive);
+    bench.on(Input::Joined { members: 1 });
+    let (first, _) = bench.contender.next_timer().unwrap();
+    assert!((5..=10).contains(&first.as_secs()), "{first:?}");
+    assert_eq!(bench.fire(Timer::Health), [Output::CheckHealth { number: 1 }]);
+    assert_eq!(bench.on(Input::Healthy { number: 1 }), []);
+    let sent = first + TIMING.health_every;
+    assert_eq!(bench.fire(Timer::Health), [Output::CheckHealth { number: 2 }]);
+    assert_eq!(bench.now, sent);
+    assert_eq!(bench.on(Input::Healthy { number: 1 }), [], "of the check before");
+    assert_eq!(bench.fire(Timer::Overdue), [Output::Unhealthy]);
+    assert_eq!(bench.now, sent + TIMING.unavailable);
+    assert_eq!(bench.contender.next_timer(), None);
 }

@@ -1,0 +1,58 @@
+//! Whether a held lock is still held (section 5).
+//!
+//! A message to the holder's own response channel has to come back: it passes through all that an
+//! answer to a ping would, and wakes nobody else.
+
+use super::{Contender, Output, Phase, Timer};
+use crate::protocol::Time;
+
+/// How a held lock's checks stand.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Health {
+    /// The number of the latest check.
+    number: u32,
+    /// When the next one is due.
+    next: Time,
+    /// When the one that is under way has to be back.
+    overdue: Option<Time>,
+}
+
+impl Contender {
+    /// The first check comes after half an interval to a whole one, another time for each lock: many
+    /// locks that were taken together are not checked together.
+    pub(super) fn start_health(&mut self, now: Time) {
+        let spread = self.timing.health_every / 2 / 65_536 * self.share();
+        self.health.next = now.saturating_add(self.timing.health_every / 2 + spread);
+    }
+
+    pub(super) fn due_held(&self, timer: Timer) -> Option<Time> {
+        match timer {
+            Timer::Overdue => self.health.overdue,
+            Timer::Health
+                if self.health.overdue.is_none() && !self.timing.health_every.is_zero() =>
+            {
+                Some(self.health.next)
+            }
+            _ => None,
+        }
+    }
+
+    pub(super) fn check_health(&mut self, now: Time) {
+        let limit = self.timing.health_every.min(self.timing.unavailable);
+        self.health.number = self.health.number.wrapping_add(1);
+        self.health.overdue = Some(now.saturating_add(limit));
+        self.health.next = now.saturating_add(self.timing.health_every);
+        self.outputs.push_back(Output::CheckHealth { number: self.health.number });
+    }
+
+    pub(super) fn healthy(&mut self, number: u32) {
+        if self.phase == Phase::Held && number == self.health.number {
+            self.health.overdue = None;
+        }
+    }
+
+    pub(super) fn unhealthy(&mut self) {
+        self.phase = Phase::Gone;
+        self.outputs.push_back(Output::Unhealthy);
+    }
+}
