@@ -548,13 +548,24 @@ fn waiting(wants: Mode) -> Standing {
     Standing::Queue { wants, state }
 }
 
-/// Everything but the times and the ping's number: two contenders that differ in these alone behave
-/// alike to an explorer that lets any armed timer fire at any moment.
+/// All that may still matter. Left out are the times and the ping's number: two contenders that
+/// differ in these alone behave alike to an explorer that lets any armed timer fire at any moment.
+/// So is what only its phase gives a meaning to.
 impl Hash for Contender {
     fn hash<H: Hasher>(&self, hasher: &mut H) {
-        (self.id, self.wants, self.phase, self.heard_ping).hash(hasher);
-        (&self.roster, self.counting, self.want_exact, self.exact_refused).hash(hasher);
-        (self.left_as, &self.outputs, self.late).hash(hasher);
+        (self.id, self.wants, self.phase, &self.outputs).hash(hasher);
+        match self.phase {
+            Phase::Joining => (self.heard_ping, &self.roster, self.late).hash(hasher),
+            Phase::Waiting => self.hash_waiting(hasher),
+            Phase::Held | Phase::Leaving | Phase::Gone => self.left_as.hash(hasher),
+        }
+    }
+}
+
+impl Contender {
+    fn hash_waiting<H: Hasher>(&self, hasher: &mut H) {
+        (&self.roster, self.late).hash(hasher);
+        (self.counting, self.want_exact, self.exact_refused).hash(hasher);
         match &self.probe {
             Probe::Unasked => 0u8.hash(hasher),
             Probe::Open(open) => (1u8, open.echoed, open.expected, &open.answered).hash(hasher),
