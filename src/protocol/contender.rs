@@ -262,13 +262,17 @@ impl Contender {
         }
         let place = self.place();
         match (&self.probe, timer) {
+            (Probe::Open(_), Timer::AskAgain) if self.is_mutant(Mutant::AskOnlyWhenFewer) => None,
             (Probe::Open(open), Timer::AskAgain) => Some(open.at.saturating_add(open.patience)),
+            (Probe::Open(_), Timer::Count) if self.is_mutant(Mutant::AskOnlyWhenFewer) => {
+                (!self.counting).then_some(self.counted_at)
+            }
             (Probe::Resolved { .. }, Timer::Count) if !self.counting => {
                 let gap = self.timing.count_every.saturating_mul(place);
                 Some(self.counted_at.saturating_add(gap))
             }
             (Probe::Resolved { at }, Timer::Recheck) => {
-                if self.is_mutant(Mutant::AskOnlyWhenFewer) {
+                if self.is_mutant(Mutant::NeverRecheck) {
                     return None;
                 }
                 let since = self.checked_at.max(*at);
@@ -280,7 +284,7 @@ impl Contender {
 
     /// Takes note of what happened at `now`.
     pub fn handle(&mut self, now: Time, input: Input) {
-        let late = self.late.take();
+        let late = self.late.take_if(|_| matches!(input, Input::Pong { .. }));
         match input {
             Input::Joined { members } => self.joined(now, members),
             Input::Ping(ping) => self.pinged(now, ping),
@@ -306,7 +310,8 @@ impl Contender {
         if members == 0 {
             return self.broken("subscribed, yet the server counts no subscriber");
         }
-        if members == 1 && !self.heard_ping {
+        let heard_ping = self.heard_ping && !self.is_mutant(Mutant::AloneDespitePing);
+        if members == 1 && !heard_ping {
             return self.grant();
         }
         self.phase = Phase::Waiting;
@@ -434,7 +439,16 @@ impl Contender {
     fn counted(&mut self, now: Time, members: u64) {
         self.counting = false;
         self.counted_at = now;
-        if self.phase != Phase::Waiting || !self.is_resolved() {
+        if self.phase != Phase::Waiting {
+            return;
+        }
+        if let (Probe::Open(open), true) = (&self.probe, self.is_mutant(Mutant::AskOnlyWhenFewer)) {
+            if open.expected.is_some_and(|others| members < others + 1) {
+                self.ask(now, self.timing.ask_again);
+            }
+            return;
+        }
+        if !self.is_resolved() {
             return;
         }
         if members == 0 {
@@ -452,7 +466,7 @@ impl Contender {
                 let patience = open.patience.saturating_mul(2).min(self.timing.unavailable);
                 self.ask(now, patience);
             }
-            (Timer::Count, Probe::Resolved { .. }) if !self.counting => {
+            (Timer::Count, _) if self.due(Timer::Count).is_some() => {
                 self.counting = true;
                 self.outputs.push_back(Output::Count);
             }
@@ -485,7 +499,7 @@ impl Contender {
                 self.counted_at = now;
             }
         }
-        if !self.roster.blocks(&MemberId::Hex(self.id), self.wants) {
+        if !self.is_blocked() {
             return self.grant();
         }
         let ahead = self.roster.waiters_ahead(&MemberId::Hex(self.id));
@@ -493,6 +507,13 @@ impl Contender {
             self.told = Some(ahead);
             self.outputs.push_back(Output::Queued { ahead });
         }
+    }
+
+    fn is_blocked(&self) -> bool {
+        if self.is_mutant(Mutant::ReadersBarge) && self.wants == Mode::Shared {
+            return self.roster.holds(Mode::Exclusive);
+        }
+        self.roster.blocks(&MemberId::Hex(self.id), self.wants)
     }
 
     fn grant(&mut self) {

@@ -8,12 +8,14 @@ pub enum Mutant {
     PromoteUnresolved,
     /// Answer a ping without recording who asked.
     ForgetAsker,
-    /// Record the asker late, over whatever it has said since.
+    /// Record the asker late, over what it has answered since.
     PingOverwritesPong,
     /// Keep members that were only seen before the own ping's echo.
     KeepGhosts,
-    /// Ask again only when the count has fallen.
+    /// Ask an unresolved probe again only when the count has fallen.
     AskOnlyWhenFewer,
+    /// Never make sure that those ahead still answer.
+    NeverRecheck,
     /// Take a late acknowledgement of an earlier ping for that of the present one.
     TakeOldCount,
     /// Expect as many answers as `PUBSUB NUMSUB` says, not as many as received the ping.
@@ -22,4 +24,8 @@ pub enum Mutant {
     LeaveInSilence,
     /// Count answers to an earlier ping.
     TakeOldPongs,
+    /// Take the lock on a count of one although somebody has pinged since the subscribe.
+    AloneDespitePing,
+    /// Let readers overtake waiting writers.
+    ReadersBarge,
 }

@@ -43,6 +43,12 @@ impl Roster {
         self.entries.iter().any(|(id, standing)| stands_before(id, standing, me, mode))
     }
 
+    /// Whether anybody in here holds in this mode.
+    pub(super) fn holds(&self, mode: Mode) -> bool {
+        let held = Standing::Queue { wants: mode, state: State::Held };
+        self.entries.iter().any(|(_, standing)| *standing == held)
+    }
+
     /// How many have to be served before `me`, holders not counted.
     pub(super) fn waiters_ahead(&self, me: &MemberId) -> usize {
         let ahead = |(id, standing): &&(MemberId, Standing)| match standing {

@@ -2,6 +2,8 @@
 
 use portalock::protocol::{HolderId, Mode, Mutant};
 
+use crate::steps::Property;
+
 /// The most acquires in one case: a set of them fits into a byte, with room.
 pub const MAX_ACQUIRES: usize = 6;
 
@@ -43,6 +45,12 @@ pub struct Case {
     pub reduced: bool,
     /// Whether everybody has to get there.
     pub live: bool,
+    /// The node notices no crash by itself: the silent have to be reaped.
+    pub reaped: bool,
+    /// Replies and pushes come by two connections, and pass each other (RESP2).
+    pub two_streams: bool,
+    /// Look for nothing else.
+    pub only: Option<Property>,
     pub mutant: Option<Mutant>,
 }
 
@@ -79,6 +87,9 @@ impl Case {
             timerless: false,
             reduced: true,
             live: true,
+            reaped: false,
+            two_streams: false,
+            only: None,
             mutant: None,
         }
     }
@@ -147,6 +158,24 @@ impl Case {
     /// Only what must never happen is looked for, not whether all get there.
     pub fn safety_only(self) -> Self {
         Self { live: false, ..self.named("safety only") }
+    }
+
+    pub fn reaped(self) -> Self {
+        Self { reaped: true, ..self.named("reaped") }
+    }
+
+    pub fn two_streams(self) -> Self {
+        Self { two_streams: true, ..self.named("two streams") }
+    }
+
+    /// Looks for this alone: a fault that breaks one property early may break a worse one later.
+    pub fn only(self, property: Property) -> Self {
+        let live = property == Property::Progress;
+        Self { only: Some(property), live, ..self.named(&format!("only {property:?}")) }
+    }
+
+    pub fn watches(&self, property: Property) -> bool {
+        self.only.is_none_or(|only| only == property)
     }
 
     pub fn mutant(self, mutant: Mutant) -> Self {

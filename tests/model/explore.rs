@@ -199,7 +199,8 @@ impl<'a> Search<'a> {
             number = from;
         }
         steps.reverse();
-        let mut text = format!("{}: {:?} violated: {}\n", self.case.name, violation.property, violation.what);
+        let mut text =
+            format!("{}: {:?} violated: {}\n", self.case.name, violation.property, violation.what);
         let mut world = World::new(self.case);
         for choice in steps {
             let line = describe(&world, choice);
@@ -224,6 +225,7 @@ fn describe(world: &World, (step, ordinary): Choice) -> String {
     let message = match step {
         Step::Serve(who) => world.at(who).commands.peek(),
         Step::Read(who) => world.at(who).inbox.peek(),
+        Step::ReadReply(who) => world.at(who).replies.peek(),
         _ => None,
     };
     let mishap = if ordinary { "" } else { " (mishap)" };

@@ -73,7 +73,8 @@ impl Graph {
 #[test]
 fn finds_the_state_without_a_way_out() {
     let mut graph = Graph::default();
-    for (targets, done) in [(vec![1, 2], false), (vec![3], false), (vec![2], false), (vec![], true)] {
+    for (targets, done) in [(vec![1, 2], false), (vec![3], false), (vec![2], false), (vec![], true)]
+    {
         targets.into_iter().for_each(|target| graph.edge(target));
         graph.state(done);
     }

@@ -73,6 +73,21 @@ const KINDS: [Kind; 19] = [
     Kind::Unsubscribed,
 ];
 
+impl Kind {
+    /// An answer of the node to a command, not somebody's publish or a change of subscription.
+    pub fn is_reply(self) -> bool {
+        matches!(
+            self,
+            Self::Joined | Self::Asked | Self::AskedExact | Self::Refused | Self::Counted
+        )
+    }
+
+    /// A command that such an answer comes of.
+    pub fn wants_reply(self) -> bool {
+        matches!(self, Self::CountJoin | Self::CountAsk | Self::PublishExact | Self::Count)
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message {
     pub kind: Kind,

@@ -30,6 +30,8 @@ pub struct Acquire {
     pub promised: Set,
     /// What the process has not read.
     pub inbox: Queue,
+    /// Likewise, where replies have a stream of their own.
+    pub replies: Queue,
     /// What the node has not run.
     pub commands: Queue,
 }
@@ -40,6 +42,12 @@ pub struct World {
     pub timeouts: u8,
     pub premature: u8,
     pub acquires: [Acquire; MAX_ACQUIRES],
+}
+
+impl Acquire {
+    pub fn has_read_all(&self) -> bool {
+        self.inbox.is_empty() && self.replies.is_empty()
+    }
 }
 
 impl World {
@@ -62,9 +70,9 @@ impl World {
 
     /// Nothing is on its way to or from anybody who lives.
     pub fn is_quiet(&self, case: &Case) -> bool {
-        case.acquires().map(|who| self.at(who)).all(|a| {
-            a.actor == DEAD || (a.inbox.is_empty() && a.commands.is_empty())
-        })
+        case.acquires()
+            .map(|who| self.at(who))
+            .all(|a| a.actor == DEAD || (a.has_read_all() && a.commands.is_empty()))
     }
 
     /// Everybody who lives has been served, or has given up, in each of its rounds.
@@ -89,11 +97,10 @@ impl World {
             let flags = u8::from(acquire.subscribed) | u8::from(acquire.reply_stale) << 1;
             debug_assert!(acquire.actor < 1 << 24);
             bytes.extend_from_slice(&acquire.actor.to_le_bytes()[..3]);
-            let lengths = [acquire.inbox.packed().len() as u8, acquire.commands.packed().len() as u8];
             bytes.extend_from_slice(&[flags, acquire.owed, acquire.promised]);
-            bytes.extend_from_slice(&lengths);
-            for bits in acquire.inbox.packed().iter().chain(acquire.commands.packed()) {
-                bytes.extend_from_slice(&bits.to_le_bytes());
+            for queue in [&acquire.inbox, &acquire.replies, &acquire.commands] {
+                bytes.push(queue.packed().len() as u8);
+                bytes.extend(queue.packed().iter().flat_map(|bits| bits.to_le_bytes()));
             }
         }
     }
@@ -113,12 +120,10 @@ impl World {
             acquire.reply_stale = flags & 2 != 0;
             acquire.owed = take(bytes);
             acquire.promised = take(bytes);
-            let (unread, unrun) = (take(bytes), take(bytes));
-            for _ in 0..unread {
-                acquire.inbox.push_packed(u16::from_le_bytes([take(bytes), take(bytes)]));
-            }
-            for _ in 0..unrun {
-                acquire.commands.push_packed(u16::from_le_bytes([take(bytes), take(bytes)]));
+            for queue in [&mut acquire.inbox, &mut acquire.replies, &mut acquire.commands] {
+                for _ in 0..take(bytes) {
+                    queue.push_packed(u16::from_le_bytes([take(bytes), take(bytes)]));
+                }
             }
         }
         world
