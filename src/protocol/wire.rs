@@ -224,3 +224,6 @@ fn read_state(name: &str) -> Option<State> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests;

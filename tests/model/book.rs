@@ -90,11 +90,10 @@ pub struct Book<'a> {
 
 impl<'a> Book<'a> {
     pub fn new(case: &'a Case) -> Self {
-        let blank = Contender::new(HolderId(0), Mode::Shared, TIMING);
         let nobody = Facts { phase: Phase::Gone, armed: [false; 3] };
         Self {
             case,
-            contenders: vec![blank; 3],
+            contenders: vec![gone(); 3],
             facts: vec![nobody; 3],
             numbers: ByFingerprint::default(),
             reactions: ByWord::default(),
@@ -231,6 +230,17 @@ impl<'a> Book<'a> {
         let who = self.case.who_is(HolderId(token >> 64 << 64));
         (who, *token == self::token(self.case.plan(who).id, true))
     }
+}
+
+/// The contender of everybody whose acquire is over: late replies may still reach it.
+fn gone() -> Contender {
+    let mut contender = Contender::new(HolderId(0), Mode::Shared, TIMING);
+    for input in [Input::Stop(Stop::Cancel), Input::Unsubscribed] {
+        contender.handle(Time::ZERO, input);
+    }
+    while contender.next_output().is_some() {}
+    assert_eq!(contender.phase(), Phase::Gone);
+    contender
 }
 
 /// To whoever answers, the token of somebody else's ping is but an address.

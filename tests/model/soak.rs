@@ -54,6 +54,7 @@ fn three_members_more_mishaps() {
         survives(Case::new(&members).crashes(1).timeouts(1).premature(1).patterns(1));
         survives(Case::new(&members).crashes(1).timeouts(1).reaped());
         survives(Case::new(&members).crashes(1).two_streams());
+        survives(Case::new(&members).patterns(1).two_streams());
     }
 }
 
