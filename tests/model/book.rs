@@ -12,7 +12,7 @@ use portalock::protocol::{
 
 use crate::case::Case;
 use crate::fingerprint::{ByFingerprint, ByWord, of_value};
-use crate::message::{Kind, Message, state_code};
+use crate::message::{DELIVERIES, Kind, Message, state_code};
 
 /// The number of a contender in the book.
 pub type Actor = u32;
@@ -33,7 +33,7 @@ const TIMING: Timing = Timing {
 };
 
 /// What is put to a contender.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stimulus {
     Delivery(Message),
     Timer(u8),
@@ -51,7 +51,7 @@ impl Stimulus {
 }
 
 /// What a contender does, with ping numbers made relative.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
     Join,
     Ask { first: bool, exact: bool },
@@ -160,8 +160,43 @@ impl<'a> Book<'a> {
             let armed = TIMERS.map(|timer| contender.due(timer).is_some());
             self.facts.push(Facts { phase: contender.phase(), armed });
             self.contenders.push(contender);
+        } else if self.case.audited {
+            self.audit(&contender, &self.contenders[number as usize]);
         }
         number
+    }
+
+    /// Two that hash alike do the same, and become two that hash alike, whatever they are told.
+    fn audit(&self, one: &Contender, other: &Contender) {
+        let me = self.case.who_is(one.id());
+        let told = |contender: &Contender, stimulus| {
+            let mut after = contender.clone();
+            after.handle(Time::ZERO, self.input(contender, me, stimulus));
+            let mut effects = Vec::new();
+            while let Some(output) = after.next_output() {
+                effects.extend(self.effect_of(output, me));
+            }
+            (effects, TIMERS.map(|timer| after.due(timer).is_some()), of_value(&after))
+        };
+        for stimulus in self.stimuli() {
+            assert_eq!(
+                told(one, stimulus),
+                told(other, stimulus),
+                "{one:?} {other:?} {stimulus:?}"
+            );
+        }
+    }
+
+    fn stimuli(&self) -> impl Iterator<Item = Stimulus> {
+        let messages = self.case.acquires().flat_map(|who| {
+            DELIVERIES.into_iter().flat_map(move |kind| {
+                (0..24).map(move |n| {
+                    Message::new(kind, who).stale(n % 2 == 1).count(n / 2 % 3).beside(n / 6)
+                })
+            })
+        });
+        let stops = [Stop::Release, Stop::Timeout, Stop::Cancel].map(Stimulus::Stop);
+        messages.map(Stimulus::Delivery).chain((0..3).map(Stimulus::Timer)).chain(stops)
     }
 
     fn input(&self, contender: &Contender, who: u8, stimulus: Stimulus) -> Input {

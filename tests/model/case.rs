@@ -22,7 +22,6 @@ pub struct Plan {
 pub struct Case {
     pub name: String,
     pub plans: Vec<Plan>,
-    pub members: u8,
     /// Processes that may be gone without a word.
     pub crashes: u8,
     /// Waiters that may give up.
@@ -49,6 +48,8 @@ pub struct Case {
     pub reaped: bool,
     /// Replies and pushes come by two connections, and pass each other (RESP2).
     pub two_streams: bool,
+    /// Compare contenders that count as one.
+    pub audited: bool,
     /// Look for nothing else.
     pub only: Option<Property>,
     pub mutant: Option<Mutant>,
@@ -75,7 +76,6 @@ impl Case {
         Self {
             name: members.join(" "),
             plans,
-            members: members.len() as u8,
             crashes: 0,
             timeouts: 0,
             premature: 0,
@@ -89,6 +89,7 @@ impl Case {
             live: true,
             reaped: false,
             two_streams: false,
+            audited: false,
             only: None,
             mutant: None,
         }
@@ -168,7 +169,12 @@ impl Case {
         Self { two_streams: true, ..self.named("two streams") }
     }
 
+    pub fn audited(self) -> Self {
+        Self { audited: true, ..self.named("audited") }
+    }
+
     /// Looks for this alone: a fault that breaks one property early may break a worse one later.
+    #[cfg(feature = "mutants")]
     pub fn only(self, property: Property) -> Self {
         let live = property == Property::Progress;
         Self { only: Some(property), live, ..self.named(&format!("only {property:?}")) }
@@ -178,6 +184,7 @@ impl Case {
         self.only.is_none_or(|only| only == property)
     }
 
+    #[cfg(feature = "mutants")]
     pub fn mutant(self, mutant: Mutant) -> Self {
         Self { mutant: Some(mutant), ..self.named(&format!("{mutant:?}")) }
     }

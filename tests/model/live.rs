@@ -20,10 +20,6 @@ impl Graph {
         self.done.push(done);
     }
 
-    pub fn edges(&self) -> usize {
-        self.targets.len()
-    }
-
     /// The first state from which no state that is done can be reached. A state that was never
     /// expanded, because the search was cut short, counts as done.
     pub fn first_stuck(&self, states: usize) -> Option<u32> {

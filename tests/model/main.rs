@@ -5,6 +5,7 @@
 //! * [`message`]: what travels, with ping numbers reduced to "the present one" and "stale".
 //! * [`book`]: every contender met so far, each input run once and remembered.
 //! * [`world`]: one state of everything, and its form as bytes.
+//! * [`node`]: what the commands do on the server.
 //! * [`steps`]: what may happen next, what comes of it, and the properties of safety.
 //! * [`explore`]: the search, breadth first; [`live`]: whether everybody gets there from everywhere.
 
@@ -14,6 +15,7 @@ mod explore;
 mod fingerprint;
 mod live;
 mod message;
+mod node;
 mod steps;
 mod world;
 

@@ -73,6 +73,18 @@ const KINDS: [Kind; 19] = [
     Kind::Unsubscribed,
 ];
 
+pub const DELIVERIES: [Kind; 9] = [
+    Kind::Joined,
+    Kind::Ping,
+    Kind::Pong,
+    Kind::Asked,
+    Kind::AskedExact,
+    Kind::Refused,
+    Kind::Counted,
+    Kind::Left,
+    Kind::Unsubscribed,
+];
+
 impl Kind {
     /// An answer of the node to a command, not somebody's publish or a change of subscription.
     pub fn is_reply(self) -> bool {
