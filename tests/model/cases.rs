@@ -12,12 +12,11 @@ fn holds(case: Case, states: usize) {
     assert!(outcome.states >= states, "{}: only {} states", case.name, outcome.states);
 }
 
-/// Letters in the order of ids; the order of joining is always any.
-const THREE: [[&str; 3]; 8] = [
+/// Letters in the order of ids; the order of joining is always any. One reader is in everybody's
+/// way and everybody in its: wherever it stands, the states are the same as with a third writer.
+const THREE: [[&str; 3]; 6] = [
     ["W", "W", "W"],
     ["W", "W", "R"],
-    ["W", "R", "W"],
-    ["R", "W", "W"],
     ["W", "R", "R"],
     ["R", "W", "R"],
     ["R", "R", "W"],
@@ -47,6 +46,7 @@ fn two_members_three_rounds() {
 
 #[test]
 fn next_round_on_a_fresh_connection() {
+    holds(Case::new(&["WW", "WW"]).overlap(), 70_000);
     holds(Case::new(&["WW", "W"]).overlap().crashes(1).timeouts(1), 100_000);
     holds(Case::new(&["WR", "W"]).overlap().crashes(1).premature(1), 100_000);
     holds(Case::new(&["WW", "W"]).overlap().reversed().timeouts(1).premature(1), 300_000);
@@ -79,6 +79,12 @@ fn three_members_crash_and_timeout() {
 fn three_members_two_rounds() {
     holds(Case::new(&["WW", "WW", "WW"]), 500_000);
     holds(Case::new(&["WR", "RW", "WW"]).reversed(), 500_000);
+}
+
+#[test]
+fn four_members() {
+    holds(Case::new(&["W", "W", "W", "W"]).crashes(1).one_pipeline(), 1_800_000);
+    holds(Case::new(&["R", "R", "W", "W"]).timeouts(1).one_pipeline(), 1_200_000);
 }
 
 /// Without mishaps a hand-over costs the flight of an event, and no timer.

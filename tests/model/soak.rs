@@ -72,6 +72,7 @@ fn fresh_connections() {
 fn every_order_without_the_reduction() {
     survives(Case::new(&["W", "W", "W"]).unreduced());
     survives(Case::new(&["W", "R", "W"]).crashes(1).unreduced());
+    survives(Case::new(&["R", "W", "R"]).crashes(1).timeouts(1).one_pipeline().unreduced());
     survives(Case::new(&["WW", "WW"]).crashes(1).timeouts(1).unreduced());
     survives(Case::new(&["WW", "W"]).overlap().crashes(1).unreduced());
 }
