@@ -247,6 +247,7 @@ impl<'a> Acquire<'a> {
             Wait::Default => shared.options.wait,
             wait => wait,
         };
+        let wait = if wait == Wait::For(Duration::ZERO) { Wait::Once } else { wait };
         let deadline = match wait {
             Wait::For(span) => Some(started + span.min(crate::options::MAX_SPAN)),
             Wait::Once => {

@@ -2,14 +2,13 @@
 
 use std::fmt;
 use std::sync::{Arc, Mutex};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::broker::{Dialogue, Endpoint, Route};
 use crate::error::{Error, Result, Status};
 use crate::fork::Generation;
 use crate::inspect::{self, Holder, Reaped};
-use crate::keeper::{Keeper, Line, Tenant, lock};
+use crate::keeper::{Keeper, Line, Tenant, lock, spawn};
 use crate::lock::Lock;
 use crate::options::{ClientOptions, LockOptions};
 use crate::protocol::Names;
@@ -139,9 +138,7 @@ impl Shared {
         then: impl FnOnce(Result<Vec<Route>>) + Send + 'static,
     ) -> Result<()> {
         let shared = self.clone();
-        let thread = thread::Builder::new().name("portalock-look".into());
-        let started = thread.spawn(move || then(shared.routes()));
-        started.map(drop).map_err(|error| {
+        spawn("portalock-look", move || then(shared.routes())).map_err(|error| {
             Error::new(Status::Internal, format!("no thread to look the host up: {error}"))
         })
     }

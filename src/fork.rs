@@ -1,7 +1,8 @@
-//! Which side of a fork we are on.
+//! Which side of a fork we are on, and what a process has only one of.
 
+use std::ptr;
 use std::sync::Once;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 use crate::error::{Error, Result, Status};
 
@@ -38,5 +39,48 @@ impl Generation {
         }
         let text = "made by a parent of this process before it forked; make a new client";
         Err(Error::new(Status::Forked, text))
+    }
+}
+
+/// Something that each process makes for itself when it first needs it, and that lives as long as the
+/// process does.
+///
+/// It takes no lock, which another thread could have held at the moment of a fork. What the parent
+/// made is never dropped in the child: to take it apart might reach into what both still share.
+pub(crate) struct PerProcess<T: 'static>(AtomicPtr<(Generation, T)>);
+
+impl<T: Send + Sync> PerProcess<T> {
+    pub(crate) const fn new() -> Self {
+        Self(AtomicPtr::new(ptr::null_mut()))
+    }
+
+    /// That of this process, if it is still `fit`; else a new one. `true` if the caller's was taken.
+    pub(crate) fn get_or_make(
+        &self,
+        fit: impl Fn(&T) -> bool,
+        make: impl FnOnce() -> Result<T>,
+    ) -> Result<(&'static T, bool)> {
+        let current = self.0.load(Ordering::Acquire);
+        if let Some(value) = Self::ours(current).filter(|value| fit(value)) {
+            return Ok((value, false));
+        }
+        let new = Box::into_raw(Box::new((Generation::now(), make()?)));
+        let swapped = self.0.compare_exchange(current, new, Ordering::AcqRel, Ordering::Acquire);
+        match swapped {
+            // SAFETY: it was just made, and is never freed from now on.
+            Ok(_) => Ok((unsafe { &(*new).1 }, true)),
+            Err(first) => {
+                // SAFETY: nobody else has seen it.
+                drop(unsafe { Box::from_raw(new) });
+                let lost = || Error::new(Status::Internal, "two threads made the same thing");
+                Self::ours(first).map(|value| (value, false)).ok_or_else(lost)
+            }
+        }
+    }
+
+    fn ours(pointer: *mut (Generation, T)) -> Option<&'static T> {
+        // SAFETY: NULL, or a value that was put there for good.
+        let (generation, value) = unsafe { pointer.as_ref() }?;
+        generation.is_ours().then_some(value)
     }
 }

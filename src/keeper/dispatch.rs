@@ -2,21 +2,15 @@
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Mutex;
 use std::sync::mpsc::{Sender, channel};
-use std::thread;
 
-use once_cell::sync::Lazy;
-
-use super::lock;
-use crate::fork::Generation;
+use super::spawn;
+use crate::error::{Error, Result, Status};
+use crate::fork::PerProcess;
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// The thread's inbox, and the process that it lives in.
-type Inbox = (Generation, Sender<Job>);
-
-static JOBS: Lazy<Mutex<Option<Inbox>>> = Lazy::new(Mutex::default);
+static JOBS: PerProcess<Sender<Job>> = PerProcess::new();
 
 thread_local! {
     static IS_DISPATCH: Cell<bool> = const { Cell::new(false) };
@@ -29,27 +23,28 @@ pub(crate) fn on_dispatch_thread() -> bool {
 
 /// Runs a job on the dispatch thread, which starts with the first one.
 pub(crate) fn dispatch(job: Job) {
-    let mut jobs = lock(&JOBS);
-    let job = match &*jobs {
-        Some((generation, sender)) if generation.is_ours() => match sender.send(job) {
-            Ok(()) => return,
-            Err(unsent) => unsent.0,
-        },
-        _ => job,
+    let unsent = match JOBS.get_or_make(|_| true, start) {
+        Ok((jobs, _)) => jobs.send(job).err().map(|_| "the thread is gone".to_owned()),
+        Err(error) => Some(error.to_string()),
     };
+    if let Some(why) = unsent {
+        log::error!("a callback is dropped: {why}");
+    }
+}
+
+fn start() -> Result<Sender<Job>> {
     let (sender, receiver) = channel::<Job>();
-    let started = thread::Builder::new().name("portalock-call".into()).spawn(move || {
+    let work = move || {
         IS_DISPATCH.set(true);
+        // Ends when the sender is dropped, as that of a thread that started needlessly is.
         for job in receiver {
             if catch_unwind(AssertUnwindSafe(job)).is_err() {
                 log::error!("a callback panicked");
             }
         }
-    });
-    if let Err(error) = started {
-        log::error!("no thread for callbacks, one is dropped: {error}");
-        return;
-    }
-    let _ = sender.send(job);
-    *jobs = Some((Generation::now(), sender));
+    };
+    spawn("portalock-call", work).map_err(|error| {
+        Error::new(Status::Internal, format!("no thread for callbacks: {error}"))
+    })?;
+    Ok(sender)
 }

@@ -15,12 +15,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use once_cell::sync::Lazy;
 use polling::{Event, Events, PollMode, Poller};
 use socket2::Socket;
 
 use crate::error::{Error, Result, Status};
-use crate::fork::Generation;
+use crate::fork::PerProcess;
 
 pub(crate) use dispatch::{dispatch, on_dispatch_thread};
 pub(crate) use line::{Line, Stopped};
@@ -29,6 +28,24 @@ pub(crate) use tenant::{Landlord, Tenant, Verdict, unix_ms};
 /// Locks a mutex whose holders leave nothing half-done that the next one could trip over.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Starts a thread of the library's own. Signals are the application's: none is handled on it.
+pub(crate) fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
+    // SAFETY: plain calls on local signal sets; the old mask is put back at once.
+    unsafe {
+        let mut all = std::mem::zeroed();
+        let mut old = std::mem::zeroed();
+        libc::sigfillset(&mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut old);
+        let started = thread::Builder::new().name(name.to_owned()).spawn(work);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &old, std::ptr::null_mut());
+        started.map(drop)
+    }
+}
+
+fn no_keeper(error: std::io::Error) -> Error {
+    Error::new(Status::Internal, format!("no keep-alive thread: {error}"))
 }
 
 /// The thread's shared side.
@@ -48,42 +65,35 @@ struct Timers {
     sleeps_until: Option<Instant>,
 }
 
-/// A keeper, and the process that its thread lives in.
-type Posted = (Generation, Arc<Keeper>);
-
-static KEEPER: Lazy<Mutex<Option<Posted>>> = Lazy::new(Mutex::default);
+static KEEPER: PerProcess<Arc<Keeper>> = PerProcess::new();
 
 impl Keeper {
     /// The keeper of this process; its thread starts with the first call.
     pub(crate) fn get() -> Result<Arc<Self>> {
-        let mut slot = lock(&KEEPER);
-        if let Some((generation, keeper)) = &*slot
-            && generation.is_ours()
-            && !keeper.dead.load(Ordering::Acquire)
-        {
-            return Ok(keeper.clone());
+        let alive = |keeper: &Arc<Self>| !keeper.dead.load(Ordering::Acquire);
+        let (keeper, new) = KEEPER.get_or_make(alive, Self::new)?;
+        if new {
+            keeper.start()?;
         }
-        // The first call; or the first after a fork, which took no thread along; or the thread has died.
-        let keeper = Self::start()?;
-        *slot = Some((Generation::now(), keeper.clone()));
-        Ok(keeper)
+        Ok(keeper.clone())
     }
 
-    fn start() -> Result<Arc<Self>> {
-        let failed = |error| Error::new(Status::Internal, format!("no keep-alive thread: {error}"));
-        let keeper = Arc::new(Self {
-            poller: Poller::new().map_err(failed)?,
+    fn new() -> Result<Arc<Self>> {
+        Ok(Arc::new(Self {
+            poller: Poller::new().map_err(no_keeper)?,
             lines: Mutex::default(),
             timers: Mutex::default(),
             next_key: AtomicUsize::new(0),
             dead: AtomicBool::new(false),
-        });
-        let own = keeper.clone();
-        thread::Builder::new()
-            .name("portalock-keep".into())
-            .spawn(move || own.work())
-            .map_err(failed)?;
-        Ok(keeper)
+        }))
+    }
+
+    fn start(self: &Arc<Self>) -> Result<()> {
+        let own = self.clone();
+        spawn("portalock-keep", move || own.work()).map_err(|error| {
+            self.dead.store(true, Ordering::Release);
+            no_keeper(error)
+        })
     }
 
     pub(crate) fn new_key(&self) -> usize {

@@ -35,6 +35,8 @@ pub(super) struct Open {
     pub(super) members: u64,
     /// Who has answered, sorted.
     pub(super) answered: Vec<MemberId>,
+    /// Whether those who stay silent this time are to be judged.
+    pub(super) is_roll_call: bool,
     /// Who was on the channel by the names of the connections, just before the ping: only a roll call
     /// lists them.
     pub(super) roll: Option<Vec<Suspect>>,
@@ -54,7 +56,7 @@ pub(super) enum Trial {
 }
 
 impl Open {
-    pub(super) fn new(at: Time, patience: Time) -> Self {
+    pub(super) fn new(at: Time, patience: Time, is_roll_call: bool) -> Self {
         Self {
             at,
             patience,
@@ -62,6 +64,7 @@ impl Open {
             expected: None,
             members: 0,
             answered: Vec::new(),
+            is_roll_call,
             roll: None,
             trial: Trial::None,
         }
@@ -87,7 +90,7 @@ impl Hash for Probe {
             Probe::Unasked => 0u8.hash(hasher),
             Probe::Open(open) => {
                 (1u8, open.echoed, open.expected, open.members, &open.answered).hash(hasher);
-                (&open.roll, open.trial).hash(hasher);
+                (open.is_roll_call, &open.roll, open.trial).hash(hasher);
             }
             Probe::Resolved { .. } => 2u8.hash(hasher),
         }

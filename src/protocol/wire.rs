@@ -254,3 +254,6 @@ fn read_suspect(names: &Names, line: &str) -> Option<Suspect> {
     let known = member.is_some() || Some(name) == names.legacy_client_name();
     known.then_some(Suspect { client, member })
 }
+
+#[cfg(test)]
+mod tests;

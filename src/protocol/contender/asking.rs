@@ -87,16 +87,16 @@ impl Contender {
         // when the join was sent.
         let far = if self.probe == Probe::Unasked { now.saturating_mul(4) } else { Time::ZERO };
         let patience = self.timing.ask_again.max(far).min(self.timing.unavailable);
-        self.send_ping(now, patience);
+        self.send_ping(now, patience, false);
     }
 
-    pub(super) fn send_ping(&mut self, now: Time, patience: Time) {
+    pub(super) fn send_ping(&mut self, now: Time, patience: Time, is_roll_call: bool) {
         let subscribe = self.probe != Probe::Unasked;
         if subscribe {
             self.number += 1;
         }
         self.stale = false;
-        self.probe = Probe::Open(Open::new(now, patience));
+        self.probe = Probe::Open(Open::new(now, patience, is_roll_call));
         let (number, exact) = (self.number, self.want_exact);
         self.outputs.push_back(Output::Ask { number, exact, subscribe });
     }

@@ -16,8 +16,7 @@ impl Contender {
             return;
         };
         let heard_server = open.echoed && open.expected.is_some();
-        let long_enough = open.patience >= self.timing.unavailable;
-        if !heard_server || !long_enough || open.roll.is_none() || self.overslept(now) {
+        if !heard_server || open.roll.is_none() || self.overslept(now) {
             return self.call_roll(now);
         }
         // A server that was itself stuck has not passed the answers on: hear from it first.
@@ -38,7 +37,7 @@ impl Contender {
 
     fn call_roll(&mut self, now: Time) {
         self.outputs.push_back(Output::Roll);
-        self.send_ping(now, self.timing.unavailable);
+        self.send_ping(now, self.timing.unavailable, true);
     }
 
     pub(super) fn counted_open(&mut self, now: Time, fewer: bool, trial: Trial, same: bool) {
@@ -64,7 +63,10 @@ impl Contender {
         }
         if open.trial != Trial::Listing {
             // A list taken before an earlier ping will do: whoever is on it was here even longer.
-            open.roll = open.roll.take().or(roll);
+            let first = open.is_roll_call && open.roll.is_none();
+            if first {
+                open.roll = roll;
+            }
             return;
         }
         let silent: Vec<_> = open.silent_on(&roll.unwrap_or_default()).collect();
