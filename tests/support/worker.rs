@@ -3,7 +3,9 @@
 //! It is this very test binary, run again with one test selected: a test target that uses workers has
 //! a test named `worker_entry` that calls [`serve`].
 
+use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
@@ -53,7 +55,8 @@ impl Worker {
         self.child.id() as i32
     }
 
-    /// Tells it what to do: `x|s [ms]`, `try`, `r`, `q`.
+    /// Tells it what to do: `x|s [ms]`, `try`, `r`, `q`; `sections COUNT DIR`, `turn WORD FILE`,
+    /// and anything else is repeated.
     pub fn tell(&mut self, order: &str) {
         let _ = writeln!(self.stdin, "{order}");
     }
@@ -118,7 +121,13 @@ pub fn serve() {
 }
 
 fn obey(lock: &Lock, order: &str) -> String {
-    let mut words = order.split(' ');
+    let words: Vec<_> = order.splitn(3, ' ').collect();
+    match words[..] {
+        ["sections", count, dir] => return sections(lock, count.parse().unwrap(), Path::new(dir)),
+        ["turn", word, file] => return turn(lock, word, Path::new(file)),
+        _ => {}
+    }
+    let mut words = words.into_iter();
     let verb = words.next().unwrap_or_default();
     let wait = match words.next().map(str::parse) {
         Some(Ok(ms)) => Wait::For(Duration::from_millis(ms)),
@@ -130,10 +139,54 @@ fn obey(lock: &Lock, order: &str) -> String {
         "try" => lock.try_acquire().map(|()| "got x"),
         "r" => lock.release_wait(Duration::from_secs(5)).map(|()| "released"),
         "q" => std::process::exit(0),
-        _ => return format!("what is {order:?}?"),
+        _ => return order.to_owned(),
     };
     match outcome {
         Ok(said) => said.to_owned(),
         Err(error) => format!("{:?}", error.status()),
     }
+}
+
+/// Goes through critical sections that show any overlap, twice over: each writes its coming and its
+/// going to one journal, and has a file to itself that nobody else may have at that time.
+fn sections(lock: &Lock, count: usize, dir: &Path) -> String {
+    let pid = std::process::id();
+    let (journal, marker) = (dir.join("journal"), dir.join("marker"));
+    for _ in 0..count {
+        if let Err(error) = lock.acquire(Wait::Forever) {
+            return format!("{:?}", error.status());
+        }
+        append(&journal, &format!("enter {pid}"));
+        let alone = OpenOptions::new().write(true).create_new(true).open(&marker);
+        if let Err(error) = alone {
+            return format!("somebody is here already: {error}");
+        }
+        std::thread::yield_now();
+        if let Err(error) = std::fs::remove_file(&marker) {
+            return format!("somebody was here meanwhile: {error}");
+        }
+        append(&journal, &format!("leave {pid}"));
+        if let Err(error) = lock.release() {
+            return format!("{:?}", error.status());
+        }
+    }
+    "done".to_owned()
+}
+
+/// One section that leaves a word behind.
+fn turn(lock: &Lock, word: &str, file: &Path) -> String {
+    if let Err(error) = lock.acquire(Wait::Forever) {
+        return format!("{:?}", error.status());
+    }
+    append(file, word);
+    match lock.release() {
+        Ok(()) => "done".to_owned(),
+        Err(error) => format!("{:?}", error.status()),
+    }
+}
+
+/// A line in one write, which no other process can come in between.
+fn append(path: &Path, line: &str) {
+    let file = OpenOptions::new().create(true).append(true).open(path);
+    file.unwrap().write_all(format!("{line}\n").as_bytes()).unwrap();
 }

@@ -1,0 +1,61 @@
+//! The safe API against a real redis-server: each test starts one of its own.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod calls;
+mod crash;
+mod exclusion;
+mod loss;
+mod names;
+mod onlookers;
+mod resources;
+mod timeouts;
+mod unusable;
+
+use std::time::Duration;
+
+use portalock::{Client, ClientOptions, Error, Lock, LockOptions, Result, Status, Wait};
+
+/// Longer than anything takes that works.
+const LONG: Duration = Duration::from_secs(20);
+/// How long a test waits for what comes "at once" before it calls that a failure.
+const SOON: Duration = Duration::from_secs(1);
+
+/// Where the tests' worker processes begin; see [`support::worker`].
+#[test]
+fn worker_entry() {
+    support::worker::serve();
+}
+
+fn client(url: &str) -> Client {
+    Client::new(url, ClientOptions::new()).unwrap()
+}
+
+/// A lock with a client, and so a connection, of its own.
+fn lone_lock(url: &str, name: &str) -> Lock {
+    lock(&client(url), name)
+}
+
+fn lock(client: &Client, name: &str) -> Lock {
+    client.lock(name, LockOptions::new()).unwrap()
+}
+
+const fn ms(count: u64) -> Duration {
+    Duration::from_millis(count)
+}
+
+fn wait(count: u64) -> Wait {
+    Wait::For(ms(count))
+}
+
+fn failure<T>(result: Result<T>) -> Error {
+    match result {
+        Ok(_) => panic!("it worked"),
+        Err(error) => error,
+    }
+}
+
+fn status<T>(result: Result<T>) -> Status {
+    failure(result).status()
+}
