@@ -346,6 +346,11 @@ typedef struct pl_log_handler {
 #define PL_UNCLEAR 19
 
 /**
+ * The key of the fencing counter cannot be counted up.
+ */
+#define PL_FENCE 20
+
+/**
  * Neither; of a member that waits.
  */
 #define PL_MODE_NONE 0
@@ -607,6 +612,21 @@ void pl_lock_cancel(struct pl_lock *lock);
 bool pl_lock_is_held(const struct pl_lock *lock);
 
 /**
+ * The fencing token of the exclusive grant that is held: a number that is higher than that of every
+ * grant before it, also of other processes, languages and portalocker 4.2 or newer. A resource that
+ * remembers the highest token it has seen, and refuses lower ones, is safe from a holder that acts
+ * late. The lock's options must have `fencing` set.
+ *
+ * @param lock   the lock
+ * @param token  where the token goes
+ * @param error  where the error goes, or `NULL`
+ * @return `PL_OK`; `PL_NOT_HELD` if there is none: not held, held with readers, or `fencing` not set
+ */
+pl_status pl_lock_fencing_token(const struct pl_lock *lock,
+                                uint64_t *token,
+                                struct pl_error **error);
+
+/**
  * The name of the lock; an empty string for `NULL`. Lives until the lock is freed.
  */
 const char *pl_lock_name(const struct pl_lock *lock);
@@ -782,6 +802,18 @@ pl_status pl_lock_options_set_unavailable_timeout(struct pl_lock_options *option
 pl_status pl_lock_options_set_health_check_interval(struct pl_lock_options *options,
                                                     int64_t ms,
                                                     struct pl_error **error);
+
+/**
+ * Whether every exclusive grant draws a fencing token: see `pl_lock_fencing_token`.
+ *
+ * @param options  the options
+ * @param yes      `false` unless set
+ * @param error    where the error goes, or `NULL`
+ * @return `PL_OK` or `PL_INVALID`
+ */
+pl_status pl_lock_options_set_fencing(struct pl_lock_options *options,
+                                      bool yes,
+                                      struct pl_error **error);
 
 /**
  * Whether an acquire gives up with `PL_LOCKED` at once when somebody else holds the lock, whatever its

@@ -15,7 +15,7 @@ use crate::fork::Generation;
 use crate::keeper::{Landlord, Line, Stopped, Tenant, Verdict, lock};
 use crate::lock::Loss;
 use crate::options::{LockOptions, Wait};
-use crate::protocol::{HolderId, Mode, Names, Stop, Timing};
+use crate::protocol::{Contender, HolderId, Mode, Names, Stop, Timing};
 
 /// How long the calling thread serves its own connection before it leaves it to the keeper.
 const DRIVE: Duration = Duration::from_millis(3);
@@ -43,6 +43,7 @@ struct Stage {
     /// Counts attempts, so that what an earlier one still brings is not taken for the present one's.
     ticket: u64,
     id: Option<HolderId>,
+    token: Option<u64>,
     line: Option<Arc<Line>>,
     /// How the present attempt has ended, if it has.
     failure: Option<Error>,
@@ -95,6 +96,11 @@ impl Shared {
             Kind::Acquiring | Kind::Held => stage.id,
             _ => None,
         }
+    }
+
+    pub(crate) fn fencing_token(&self) -> Option<u64> {
+        let stage = self.stage();
+        stage.token.filter(|_| matches!(stage.kind, Kind::Held))
     }
 
     fn stage(&self) -> MutexGuard<'_, Stage> {
@@ -199,8 +205,9 @@ impl Landlord for Shared {
             return;
         }
         match verdict {
-            Verdict::Granted => {
+            Verdict::Granted(token) => {
                 stage.kind = Kind::Held;
+                stage.token = token;
                 self.held.store(true, Ordering::Release);
             }
             Verdict::Queued(ahead) => stage.ahead = Some(ahead),
@@ -364,13 +371,10 @@ impl<'a> Acquire<'a> {
         };
         let id = shared.stage().id.unwrap_or(HolderId(self.first_id.as_u128()));
         let disclosure = disclosure::of(&shared.options);
-        Tenant::new(
-            (id, self.mode, timing),
-            shared.names.clone(),
-            disclosure,
-            shared.clone(),
-            ticket,
-        )
+        let contender = Contender::new(id, self.mode, timing);
+        let tenant =
+            Tenant::new(contender, shared.names.clone(), disclosure, shared.clone(), ticket);
+        if shared.options.fencing { tenant.fenced() } else { tenant }
     }
 
     fn dial(&mut self, ticket: u64) -> std::result::Result<(Arc<Line>, bool), Failure> {

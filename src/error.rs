@@ -46,6 +46,8 @@ pub enum Status {
     Internal = 18,
     /// Somebody is there and does not answer: what was asked cannot be told.
     Unclear = 19,
+    /// The key of the fencing counter cannot be counted up.
+    Fence = 20,
 }
 
 /// A status, what led to it, and whether trying again can help. Never holds a password.

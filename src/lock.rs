@@ -114,6 +114,12 @@ impl Lock {
         self.shared.is_held() && self.shared.generation().is_ours()
     }
 
+    /// The fencing token of the exclusive grant that is held, if the options have `fencing` set: higher
+    /// than that of every grant before.
+    pub fn fencing_token(&self) -> Option<u64> {
+        self.shared.fencing_token()
+    }
+
     /// The name of the lock.
     pub fn name(&self) -> &str {
         self.shared.names.channel()

@@ -67,6 +67,7 @@ pub struct LockOptions {
     pub(crate) check_interval: Duration,
     pub(crate) fail_when_locked: bool,
     pub(crate) health_check_interval: Duration,
+    pub(crate) fencing: bool,
     pub(crate) label: Option<String>,
     pub(crate) disclose: bool,
 }
@@ -80,6 +81,7 @@ impl Default for LockOptions {
             check_interval: Duration::from_millis(250),
             fail_when_locked: false,
             health_check_interval: Duration::from_secs(10),
+            fencing: false,
             label: None,
             disclose: true,
         }
@@ -126,6 +128,13 @@ impl LockOptions {
         }
         self.health_check_interval = bounded("health_check_interval", span)?;
         Ok(self)
+    }
+
+    /// Whether every exclusive grant draws a fencing token, a number that only rises, from the key
+    /// `<name>-fence`; no unless set. Portalocker 4.2 and newer draw from the same key.
+    pub fn fencing(&mut self, yes: bool) -> &mut Self {
+        self.fencing = yes;
+        self
     }
 
     /// Whether an acquire gives up at once when somebody else holds the lock, whatever its timeout;

@@ -50,6 +50,11 @@ impl Commands {
         self.count(Members::AtJoin, channel);
     }
 
+    /// Draws a fencing token.
+    pub(crate) fn draw_token(&mut self, key: &str) {
+        self.push(Expect::Token, cmd("INCR").arg(key));
+    }
+
     /// Leaves the channels, says so, and clears the name.
     pub(crate) fn leave(&mut self, channel: &str, events: &str, response: &str, farewell: &[u8]) {
         let unsubscribe = cmd("UNSUBSCRIBE").arg(channel).arg(events).arg(response).to_owned();

@@ -28,6 +28,8 @@ pub(crate) enum Expect {
     Receivers(u32),
     /// Both, counted in one step, of our ping `number`.
     ExactMembers(u32),
+    /// The next fencing token.
+    Token,
     /// Who is connected.
     Clients,
     /// To a `CLIENT KILL`.
@@ -62,6 +64,8 @@ pub(crate) enum Answer {
     ExactRefused(u32),
     /// Who is connected, in the form of `CLIENT LIST`; `None` if the server will not say.
     Clients(Option<String>),
+    /// A fencing token.
+    Token(u64),
     /// So many connections were ended; `None` if the server will not do it.
     Killed(Option<u64>),
     /// The lock channel is left.
@@ -101,6 +105,7 @@ pub(super) fn read(expect: Expect, value: &Value, receivers: &mut u64) -> Result
         Expect::Clients => Answer::Clients(Some(text_of(value).ok_or(Refusal::Nonsense)?)),
         Expect::Killed => Answer::Killed(Some(integer(value).ok_or(Refusal::Nonsense)?)),
         Expect::Left(_) => Answer::Left,
+        Expect::Token => Answer::Token(integer(value).ok_or(Refusal::Nonsense)?),
         Expect::Alive => Answer::Alive,
         Expect::Login
         | Expect::Courtesy
@@ -129,6 +134,10 @@ fn read_error(expect: Expect, error: &redis::ServerError) -> Result<Answer, Refu
             Ok(Answer::Killed(None))
         }
         Expect::Login => Err(Refusal::Error(login_failure(status, error))),
+        Expect::Token if matches!(error.code(), "WRONGTYPE" | "ERR") => {
+            let text = "the key of the fencing counter holds something else than a counter";
+            Err(Refusal::Error(Error::new(Status::Fence, text)))
+        }
         _ => {
             let words = error.details().unwrap_or_default();
             let text = format!("the server says: {} {words}", error.code());

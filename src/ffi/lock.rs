@@ -172,6 +172,28 @@ pub extern "C" fn pl_lock_is_held(lock: *const pl_lock) -> bool {
     shield(false, || with(lock, |handle| handle.lock.is_held()).unwrap_or(false))
 }
 
+/// The fencing token of the exclusive grant that is held: a number that is higher than that of every
+/// grant before it, also of other processes, languages and portalocker 4.2 or newer. A resource that
+/// remembers the highest token it has seen, and refuses lower ones, is safe from a holder that acts
+/// late. The lock's options must have `fencing` set.
+///
+/// @param lock   the lock
+/// @param token  where the token goes
+/// @param error  where the error goes, or `NULL`
+/// @return `PL_OK`; `PL_NOT_HELD` if there is none: not held, held with readers, or `fencing` not set
+#[unsafe(no_mangle)]
+pub extern "C" fn pl_lock_fencing_token(
+    lock: *const pl_lock,
+    token: *mut u64,
+    error: *mut *mut pl_error,
+) -> pl_status {
+    guard(error, || {
+        check_place("token", token)?;
+        let none = || Error::new(Status::NotHeld, "there is no fencing token");
+        put("token", token, get(lock)?.lock.fencing_token().ok_or_else(none)?)
+    })
+}
+
 /// The name of the lock; an empty string for `NULL`. Lives until the lock is freed.
 #[unsafe(no_mangle)]
 pub extern "C" fn pl_lock_name(lock: *const pl_lock) -> *const c_char {

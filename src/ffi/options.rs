@@ -223,6 +223,24 @@ pub extern "C" fn pl_lock_options_set_health_check_interval(
     })
 }
 
+/// Whether every exclusive grant draws a fencing token: see `pl_lock_fencing_token`.
+///
+/// @param options  the options
+/// @param yes      `false` unless set
+/// @param error    where the error goes, or `NULL`
+/// @return `PL_OK` or `PL_INVALID`
+#[unsafe(no_mangle)]
+pub extern "C" fn pl_lock_options_set_fencing(
+    options: *mut pl_lock_options,
+    yes: bool,
+    error: *mut *mut pl_error,
+) -> pl_status {
+    set_lock(options, error, |options| {
+        options.fencing(yes);
+        Ok(())
+    })
+}
+
 /// Whether an acquire gives up with `PL_LOCKED` at once when somebody else holds the lock, whatever its
 /// timeout.
 ///

@@ -48,6 +48,8 @@ pub const PL_UNSUPPORTED: pl_status = 17;
 pub const PL_INTERNAL: pl_status = 18;
 /// Somebody is there and does not answer: what was asked cannot be told.
 pub const PL_UNCLEAR: pl_status = 19;
+/// The key of the fencing counter cannot be counted up.
+pub const PL_FENCE: pl_status = 20;
 
 /// As a timeout: wait without a bound.
 pub const PL_WAIT_FOREVER: i64 = -1;
@@ -121,6 +123,7 @@ fn name_of(status: pl_status) -> &'static CStr {
         PL_UNSUPPORTED => c"PL_UNSUPPORTED",
         PL_INTERNAL => c"PL_INTERNAL",
         PL_UNCLEAR => c"PL_UNCLEAR",
+        PL_FENCE => c"PL_FENCE",
         _ => c"PL_UNKNOWN",
     }
 }
@@ -163,11 +166,12 @@ mod tests {
             (PL_UNSUPPORTED, Status::Unsupported),
             (PL_INTERNAL, Status::Internal),
             (PL_UNCLEAR, Status::Unclear),
+            (PL_FENCE, Status::Fence),
         ];
         for (number, (c, rust)) in (0..).zip(pairs) {
             assert_eq!((c, rust as i32), (number, number));
             assert_ne!(name_of(c), c"PL_UNKNOWN");
         }
-        assert_eq!(name_of(20), c"PL_UNKNOWN");
+        assert_eq!(name_of(21), c"PL_UNKNOWN");
     }
 }

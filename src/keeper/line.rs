@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::tenant::{Tenant, unresponsive};
 use super::{Keeper, lock};
-use crate::broker::{Endpoint, Frame, Link, LinkError, Route, await_socket};
+use crate::broker::{Answer, Endpoint, Frame, Link, LinkError, Route, await_socket};
 use crate::error::{Error, Result, Status};
 use crate::lock::LossReason;
 use crate::protocol::{Input, Phase, Stop};
@@ -157,6 +157,7 @@ impl Line {
         let stopped = match tenant.phase() {
             Phase::Joining => Stopped::Joining,
             Phase::Waiting | Phase::SteppingAside | Phase::Aside => Stopped::Waiting,
+            Phase::Held if !tenant.is_holding() => Stopped::Waiting,
             Phase::Held if stop != Stop::Release => return Stopped::Held,
             Phase::Held => Stopped::Held,
             Phase::Leaving | Phase::Gone => Stopped::Ended,
@@ -258,6 +259,7 @@ impl Line {
             return;
         };
         let input = match frame {
+            Frame::Answer(Answer::Token(token)) => return tenant.drawn(token),
             Frame::Answer(answer) => tenant.input_of(answer),
             Frame::Message { channel, payload } => {
                 *legacy = legacy.wrapping_add(1);

@@ -7,15 +7,15 @@ use crate::broker::{self, Commands, Link, Members};
 use crate::error::{Error, Status};
 use crate::lock::{Loss, LossReason};
 use crate::protocol::{
-    Answer, Asker, Contender, Event, HolderId, Input, Mode, Names, Output, Phase, Ping, ReplyTo,
-    Stop, Time, Timer, Timing, wire,
+    Answer, Asker, Contender, Event, Input, Mode, Names, Output, Phase, Ping, ReplyTo, Stop, Time,
+    Timer, wire,
 };
 
 /// What became of an acquire.
 #[derive(Debug)]
 pub(crate) enum Verdict {
-    /// The lock is held.
-    Granted,
+    /// The lock is held, with this fencing token if one was to be drawn.
+    Granted(Option<u64>),
     /// Others come first, and so many of them wait.
     Queued(usize),
     /// The attempt has failed.
@@ -43,6 +43,20 @@ pub(crate) struct Tenant {
     standing: Standing,
     broken: Option<&'static str>,
     unhealthy: bool,
+    fence: Fence,
+}
+
+/// Where the drawing of a fencing token stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fence {
+    /// None is wanted.
+    Off,
+    /// One is to be drawn with the grant.
+    On,
+    /// One is on its way, drawn together with the join: it counts if that finds us alone.
+    Ahead,
+    /// The lock is granted, and held back from the caller until the token is here.
+    Awaited,
 }
 
 /// What the landlord was last told, or is owed.
@@ -56,13 +70,12 @@ enum Standing {
 
 impl Tenant {
     pub(crate) fn new(
-        (id, mode, timing): (HolderId, Mode, Timing),
+        contender: Contender,
         names: Arc<Names>,
         disclosure: wire::Disclosure,
         landlord: Arc<dyn Landlord>,
         ticket: u64,
     ) -> Self {
-        let contender = Contender::new(id, mode, timing);
         Self {
             contender,
             names,
@@ -73,7 +86,16 @@ impl Tenant {
             standing: Standing::Acquiring,
             broken: None,
             unhealthy: false,
+            fence: Fence::Off,
         }
+    }
+
+    /// Has exclusive grants draw a fencing token.
+    pub(crate) fn fenced(mut self) -> Self {
+        if self.contender.wants() == Mode::Exclusive {
+            self.fence = Fence::On;
+        }
+        self
     }
 
     pub(crate) fn ticket(&self) -> u64 {
@@ -129,6 +151,10 @@ impl Tenant {
             Output::Join { number } => {
                 let name = names.client_name(self.contender.id());
                 commands.join(&name, names.channel(), names.events(), &self.response(number));
+                if self.fence == Fence::On {
+                    self.fence = Fence::Ahead;
+                    commands.draw_token(&names.fence_key());
+                }
             }
             Output::Ask { number, exact, subscribe } => {
                 self.ask(number, exact, subscribe, commands);
@@ -143,9 +169,15 @@ impl Tenant {
                 commands.pong(&names.response_channel(&to), &self.pong(answer));
             }
             Output::Granted => {
-                self.standing = Standing::Holding;
                 self.disclosure.since_ms = self.disclosure.since_ms.map(|_| unix_ms());
-                self.tell(Verdict::Granted);
+                match self.fence {
+                    Fence::Off => self.held(None),
+                    Fence::On => commands.draw_token(&names.fence_key()),
+                    Fence::Ahead | Fence::Awaited => {}
+                }
+                if self.fence != Fence::Off {
+                    self.fence = Fence::Awaited;
+                }
             }
             Output::Queued { ahead } => self.tell(Verdict::Queued(ahead)),
             Output::Leave => {
@@ -167,6 +199,26 @@ impl Tenant {
             Output::Unhealthy => self.unhealthy = true,
             Output::Broken(why) => self.broken = Some(why),
         }
+    }
+
+    fn held(&mut self, token: Option<u64>) {
+        self.standing = Standing::Holding;
+        self.tell(Verdict::Granted(token));
+    }
+
+    /// A token has come. One that was drawn with a join that found others is of no use: they may hold
+    /// with higher ones before we do.
+    pub(crate) fn drawn(&mut self, token: u64) {
+        match self.fence {
+            Fence::Awaited if self.standing == Standing::Acquiring => self.held(Some(token)),
+            Fence::Ahead => self.fence = Fence::On,
+            _ => {}
+        }
+    }
+
+    /// Whether the caller was told, or is to be told, that it holds.
+    pub(crate) fn is_holding(&self) -> bool {
+        self.standing == Standing::Holding
     }
 
     fn ask(&self, number: u32, exact: bool, subscribe: bool, commands: &mut Commands) {
@@ -207,7 +259,9 @@ impl Tenant {
                 Input::Rolled(list.map(|list| wire::read_roll(&self.names, &list)))
             }
             Answer::Left => Input::Unsubscribed,
-            Answer::Alive | Answer::Killed(_) | Answer::Nothing => return None,
+            Answer::Alive | Answer::Killed(_) | Answer::Token(_) | Answer::Nothing => {
+                return None;
+            }
         })
     }
 
