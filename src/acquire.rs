@@ -319,7 +319,8 @@ impl<'a> Acquire<'a> {
     /// Waits for the next attempt. `Err` if there is to be none: the time is up (`None`), or the
     /// acquire was cancelled.
     fn rest(&self, pause: Duration) -> std::result::Result<(), Option<Error>> {
-        let until = Instant::now() + pause;
+        let rested = Instant::now() + pause;
+        let until = self.deadline.map_or(rested, |deadline| deadline.min(rested));
         let (stage, cancelled) =
             self.shared.wait(self.shared.stage(), Some(until), |stage| stage.cancelled);
         drop(stage);
