@@ -61,8 +61,8 @@ pub struct Answer {
     pub state: State,
     /// What we hold, or held until now; `None` reads as pending to foreign members.
     pub holds: Option<Mode>,
-    /// Whether a foreign asker is to defer to us.
-    pub elected: bool,
+    /// Whether a foreign asker is to defer to us; `None` leaves it unsaid.
+    pub elected: Option<bool>,
 }
 
 /// Somebody's answer to our ping.

@@ -28,4 +28,6 @@ pub enum Mutant {
     AloneDespitePing,
     /// Let readers overtake waiting writers.
     ReadersBarge,
+    /// Tell strangers that one waits, whoever holds.
+    PendingToStrangers,
 }

@@ -49,6 +49,11 @@ impl Roster {
         self.entries.retain(|(known, _)| known != id);
     }
 
+    /// Whether a member of the queue is known to hold.
+    pub(super) fn has_queue_holder(&self) -> bool {
+        self.entries.iter().any(|(_, standing)| is_held(standing))
+    }
+
     /// Whether this member was heard of.
     pub(super) fn knows(&self, id: &MemberId) -> bool {
         self.entries.binary_search_by(|(known, _)| known.cmp(id)).is_ok()

@@ -85,13 +85,13 @@ pub fn write_pong(id: HolderId, wants: Mode, answer: Answer, disclosure: &Disclo
         "holder_id": id.to_string(),
         "mode": answer.holds.map_or("pending", mode_name),
         "protocol": PROTOCOL,
-        "elected": answer.elected,
         "queue": QUEUE,
         "wants": mode_name(wants),
         "state": state_name(answer.state),
     });
     let Disclosure { host, pid, label, since_ms } = disclosure;
     for (key, value) in [
+        ("elected", answer.elected.map(Value::from)),
         ("host", host.as_deref().map(Value::from)),
         ("pid", pid.map(Value::from)),
         ("label", label.as_deref().map(Value::from)),

@@ -12,6 +12,7 @@ use portalock::protocol::{
 
 use crate::case::Case;
 use crate::fingerprint::{ByFingerprint, ByWord, of_value};
+use crate::foreign::code_of;
 use crate::message::{DELIVERIES, Kind, Message, state_code};
 use crate::world::{Set, just};
 
@@ -25,7 +26,9 @@ pub const GONE: Actor = 1;
 /// The process is gone.
 pub const DEAD: Actor = 2;
 
-pub const TIMERS: [Timer; 3] = [Timer::AskAgain, Timer::Count, Timer::Recheck];
+/// The last is a sleep that ends, whenever it likes.
+pub const TIMERS: [Timer; 4] = [Timer::AskAgain, Timer::Count, Timer::Recheck, Timer::Rejoin];
+pub const REJOIN: usize = 3;
 
 const TIMING: Timing = Timing {
     count_every: Time::from_millis(20),
@@ -81,7 +84,7 @@ pub struct Reaction {
 pub struct Facts {
     pub phase: Phase,
     /// Which of [`TIMERS`] are armed.
-    pub armed: [bool; 3],
+    pub armed: [bool; 4],
 }
 
 pub struct Book<'a> {
@@ -95,7 +98,7 @@ pub struct Book<'a> {
 
 impl<'a> Book<'a> {
     pub fn new(case: &'a Case) -> Self {
-        let nobody = Facts { phase: Phase::Gone, armed: [false; 3] };
+        let nobody = Facts { phase: Phase::Gone, armed: [false; 4] };
         Self {
             case,
             contenders: vec![gone(); 3],
@@ -201,7 +204,7 @@ impl<'a> Book<'a> {
             })
         });
         let stops = [Stop::Release, Stop::Timeout, Stop::Cancel].map(Stimulus::Stop);
-        messages.map(Stimulus::Delivery).chain((0..3).map(Stimulus::Timer)).chain(stops)
+        messages.map(Stimulus::Delivery).chain((0..4).map(Stimulus::Timer)).chain(stops)
     }
 
     fn input(&self, contender: &Contender, who: u8, stimulus: Stimulus) -> Input {
@@ -219,8 +222,8 @@ impl<'a> Book<'a> {
         match kind {
             Kind::Joined => Input::Joined { members: n },
             Kind::Ping if who == me => self.ping(me, contender.reply_to(number)),
-            Kind::Ping => self.ping(who, token(self.case.plan(who).id, stale)),
-            Kind::Pong => Input::Pong { number, record: self.record(who, message.state()) },
+            Kind::Ping => self.ping(who, token(self.id_of(who), stale)),
+            Kind::Pong => Input::Pong { number, record: self.record(who, message) },
             Kind::Asked => {
                 Input::Asked { number, count: Count::Beside { receivers: n, members: m } }
             }
@@ -242,12 +245,28 @@ impl<'a> Book<'a> {
     }
 
     fn ping(&self, who: u8, token: u128) -> Input {
+        if who == self.case.stranger_number() {
+            let asker = portalock::protocol::Asker::Stranger;
+            return Input::Ping(Ping { reply_to: ReplyTo::Token(token), asker });
+        }
         let plan = self.case.plan(who);
         let asker = portalock::protocol::Asker::Member { id: plan.id, wants: plan.wants };
         Input::Ping(Ping { reply_to: ReplyTo::Token(token), asker })
     }
 
-    fn record(&self, who: u8, state: State) -> Record {
+    fn id_of(&self, who: u8) -> HolderId {
+        match self.case.stranger {
+            Some(stranger) if who == self.case.stranger_number() => stranger.id,
+            _ => self.case.plan(who).id,
+        }
+    }
+
+    fn record(&self, who: u8, message: Message) -> Record {
+        if let (Some(stranger), true) = (self.case.stranger, who == self.case.stranger_number()) {
+            let id = portalock::protocol::MemberId::Hex(stranger.id);
+            return Record { id, standing: stranger.standing(message.n) };
+        }
+        let state = message.state();
         let plan = self.case.plan(who);
         let id = portalock::protocol::MemberId::Hex(plan.id);
         Record { id, standing: Standing::Queue { wants: plan.wants, state } }
@@ -265,7 +284,11 @@ impl<'a> Book<'a> {
                 let wants = self.case.plan(who).wants;
                 let truthful = answer.state != State::Held || answer.holds == Some(wants);
                 assert!(truthful, "an answer that contradicts itself");
-                Effect::Answer { to, stale, state: state_code(answer.state) }
+                let state = match to == self.case.stranger_number() {
+                    true => code_of(answer.holds, answer.elected),
+                    false => state_code(answer.state),
+                };
+                Effect::Answer { to, stale, state }
             }
             Output::Granted => Effect::Granted,
             Output::Queued { .. } => return None,
@@ -278,8 +301,8 @@ impl<'a> Book<'a> {
 
     fn asked_by(&self, to: &ReplyTo) -> (u8, bool) {
         let ReplyTo::Token(token) = to else { unreachable!("all members use tokens") };
-        let who = self.case.who_is(HolderId(token >> 64 << 64));
-        (who, *token == self::token(self.case.plan(who).id, true))
+        let who = self.case.who_is(HolderId(token >> 63 << 63));
+        (who, *token == self::token(self.id_of(who), true))
     }
 }
 

@@ -2,6 +2,7 @@
 
 use portalock::protocol::{HolderId, Mode, Mutant};
 
+use crate::foreign::{Stranger, Version};
 use crate::steps::Property;
 
 /// The most acquires in one case: a set of them fits into a byte, with room.
@@ -48,6 +49,8 @@ pub struct Case {
     pub reaped: bool,
     /// Replies and pushes come by two connections, and pass each other (RESP2).
     pub two_streams: bool,
+    /// A member that knows nothing of the queue.
+    pub stranger: Option<Stranger>,
     /// Compare contenders that count as one.
     pub audited: bool,
     /// Look for nothing else.
@@ -89,6 +92,7 @@ impl Case {
             live: true,
             reaped: false,
             two_streams: false,
+            stranger: None,
             audited: false,
             only: None,
             mutant: None,
@@ -169,6 +173,13 @@ impl Case {
         Self { two_streams: true, ..self.named("two streams") }
     }
 
+    /// Beside a portalocker whose id has this rank: 0 is below all of ours, 1 above the first…
+    pub fn stranger(self, version: Version, wants: Mode, rank: u8) -> Self {
+        let id = HolderId((u128::from(rank) << 64) + (1 << 63));
+        let stranger = Some(Stranger { version, wants, id });
+        Self { stranger, ..self.named(&format!("{version:?} {wants:?} of rank {rank}")) }
+    }
+
     pub fn audited(self) -> Self {
         Self { audited: true, ..self.named("audited") }
     }
@@ -199,7 +210,10 @@ impl Case {
 
     /// Whose id this is.
     pub fn who_is(&self, id: HolderId) -> u8 {
-        self.plans.iter().position(|p| p.id == id).expect("an id of this case") as u8
+        match self.plans.iter().position(|p| p.id == id) {
+            Some(at) => at as u8,
+            None => self.stranger_number(),
+        }
     }
 
     /// Whether `first` and `second` cannot hold together.

@@ -5,7 +5,7 @@ use crate::explore::explore;
 use crate::steps::Property;
 
 /// Explores it all, wants no fault, and at least so many states.
-fn holds(case: Case, states: usize) {
+pub fn holds(case: Case, states: usize) {
     let outcome = explore(&case);
     assert!(outcome.violation.is_none(), "{}", outcome.trace);
     assert!(outcome.complete);

@@ -13,10 +13,12 @@ mod book;
 mod case;
 mod explore;
 mod fingerprint;
+mod foreign;
 mod live;
 mod message;
 mod node;
 mod steps;
+mod strangers;
 mod world;
 
 mod cases;

@@ -1,6 +1,7 @@
 //! The one Redis node: what each command does.
 
 use crate::book::{DEAD, GONE};
+use crate::foreign::At;
 use crate::message::{Kind, Message};
 use crate::steps::Rules;
 use crate::world::{World, just};
@@ -53,7 +54,10 @@ impl Rules<'_> {
         }
     }
 
-    fn publish(&self, world: &mut World, message: Message) {
+    pub fn publish(&self, world: &mut World, message: Message) {
+        if world.foreign.subscribed && message.kind == Kind::Ping {
+            world.foreign.inbox.push(message);
+        }
         for who in self.case.acquires() {
             if world.at(who).subscribed {
                 self.deliver(world, who, message);
@@ -94,7 +98,13 @@ impl Rules<'_> {
         }
     }
 
-    fn deliver_answer(&self, world: &mut World, from: u8, answer: Message) {
+    pub fn deliver_answer(&self, world: &mut World, from: u8, answer: Message) {
+        if answer.who == self.case.stranger_number() {
+            if !answer.stale && world.foreign.at == At::Collect {
+                world.foreign.pongs.push(Message::new(Kind::Pong, from).count(answer.n));
+            }
+            return;
+        }
         let to = world.at(answer.who);
         if to.subscribed && to.reply_stale == answer.stale {
             let pong = Message::new(Kind::Pong, from).stale(answer.stale).count(answer.n);

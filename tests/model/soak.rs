@@ -87,3 +87,21 @@ fn count_preserving_churn_without_the_reduction() {
     let outcome = crate::explore::explore(&case.unreduced().mutant(mutant));
     assert_eq!(outcome.property(), Some(crate::steps::Property::Progress));
 }
+
+/// Each with its pipelines step by step.
+#[test]
+#[ignore = "long: ./dev soak"]
+fn two_of_ours_and_a_stranger() {
+    use crate::foreign::Version::{V41, V44};
+    use portalock::protocol::Mode::{Exclusive, Shared};
+    for ours in [["W", "W"], ["W", "R"], ["R", "W"], ["R", "R"]] {
+        for wants in [Exclusive, Shared] {
+            for rank in 0..=2 {
+                survives(Case::new(&ours).stranger(V44, wants, rank));
+                survives(Case::new(&ours).one_pipeline().crashes(1).stranger(V44, wants, rank));
+                survives(Case::new(&ours).one_pipeline().timeouts(1).stranger(V44, wants, rank));
+            }
+            survives(Case::new(&ours).stranger(V41, wants, 1).safety_only());
+        }
+    }
+}

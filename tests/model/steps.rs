@@ -25,8 +25,9 @@
 
 use portalock::protocol::{Phase, Stop};
 
-use crate::book::{Book, DEAD, Effect, GONE, Reaction, Stimulus, TIMERS, UNSTARTED};
+use crate::book::{Book, DEAD, Effect, GONE, REJOIN, Reaction, Stimulus, UNSTARTED};
 use crate::case::Case;
+use crate::foreign::{ACTS, Act};
 use crate::message::{Kind, Message, state_code};
 use crate::world::{Acquire, World, just};
 
@@ -48,6 +49,8 @@ pub enum Step {
     Crash(u8),
     /// The node notices that the connection is gone.
     Notice(u8),
+    /// The stranger does something of its own.
+    Foreign(Act),
 }
 
 impl Step {
@@ -62,6 +65,7 @@ impl Step {
             Self::Crash(who) => (6, who, 0),
             Self::Notice(who) => (7, who, 0),
             Self::ReadReply(who) => (8, who, 0),
+            Self::Foreign(act) => (9, act as u8, 0),
         };
         kind | u16::from(who) << 4 | u16::from(timer) << 7
     }
@@ -77,7 +81,8 @@ impl Step {
             5 => Self::Timer(who, (bits >> 7) as u8),
             6 => Self::Crash(who),
             7 => Self::Notice(who),
-            _ => Self::ReadReply(who),
+            8 => Self::ReadReply(who),
+            _ => Self::Foreign(ACTS[usize::from(who)]),
         }
     }
 }
@@ -103,7 +108,7 @@ pub struct Violation {
     pub what: String,
 }
 
-fn violated<T>(property: Property, what: String) -> Result<T, Violation> {
+pub fn violated<T>(property: Property, what: String) -> Result<T, Violation> {
     Err(Violation { property, what })
 }
 
@@ -132,6 +137,8 @@ impl<'a> Rules<'a> {
             self.own_acts(world, who, quiet, choices);
             self.other_acts(world, who, choices);
         }
+        let acts = self.stranger_acts(world);
+        choices.extend(acts.into_iter().map(|act| (Step::Foreign(act), true)));
     }
 
     /// Whether the reduction applies: what it can read next is settled, whatever others do.
@@ -159,13 +166,21 @@ impl<'a> Rules<'a> {
         if facts.phase == Phase::Held {
             choices.push((Step::Release(who), true));
         }
-        if world.timeouts > 0 && matches!(facts.phase, Phase::Joining | Phase::Waiting) {
+        if world.timeouts > 0
+            && matches!(
+                facts.phase,
+                Phase::Joining | Phase::Waiting | Phase::SteppingAside | Phase::Aside
+            )
+        {
             choices.push((Step::Timeout(who), false));
+        }
+        if facts.armed[REJOIN] {
+            choices.push((Step::Timer(who, REJOIN as u8), true));
         }
         if self.case.timerless || !(quiet || world.premature > 0) {
             return;
         }
-        for timer in (0..TIMERS.len()).filter(|timer| facts.armed[*timer]) {
+        for timer in (0..REJOIN).filter(|timer| facts.armed[*timer]) {
             choices.push((Step::Timer(who, timer as u8), quiet));
         }
     }
@@ -248,6 +263,7 @@ impl<'a> Rules<'a> {
                 let message = world.at_mut(who).replies.pop().expect("something to read");
                 self.put(world, who, Stimulus::Delivery(message))
             }
+            Step::Foreign(act) => self.act_stranger(world, act),
             Step::Release(who) => self.put(world, who, Stimulus::Stop(Stop::Release)),
             Step::Timeout(who) => {
                 world.timeouts -= 1;
@@ -296,7 +312,11 @@ impl<'a> Rules<'a> {
 
     fn carry_out(&self, world: &mut World, who: u8, effect: Effect) -> Result<(), Violation> {
         match effect {
-            Effect::Join => self.write(world, who, &[Kind::Subscribe, Kind::CountJoin]),
+            Effect::Join => {
+                // Back from an absence: what is on its way belongs to the time before.
+                self.age(world, who);
+                self.write(world, who, &[Kind::Subscribe, Kind::CountJoin]);
+            }
             Effect::Count => self.write(world, who, &[Kind::Count]),
             Effect::Roll => self.write(world, who, &[Kind::Roll]),
             Effect::Kill(whom) => {
@@ -346,6 +366,9 @@ impl<'a> Rules<'a> {
                 queue.each_mut(|m| m.stale |= m.who == who && of_ping(m.kind));
             }
         }
+        for queue in [&mut world.foreign.inbox, &mut world.foreign.answers] {
+            queue.each_mut(|m| m.stale |= m.who == who);
+        }
         let own = world.at_mut(who);
         own.reply_stale = own.subscribed;
         own.inbox.each_mut(|m| m.stale |= m.kind == Kind::Pong);
@@ -354,6 +377,9 @@ impl<'a> Rules<'a> {
     fn answer(&self, world: &mut World, who: u8, to: u8, stale: bool, state: u8) {
         let answer = Message::new(Kind::Answer, to).stale(stale).count(state);
         world.at_mut(who).commands.push(answer);
+        if to == self.case.stranger_number() {
+            return;
+        }
         let waiting = state == state_code(portalock::protocol::State::Waiting);
         let lower = self.case.plan(to).id < self.case.plan(who).id;
         let unserved = world.is_active(to)
@@ -373,6 +399,9 @@ impl<'a> Rules<'a> {
         let holds =
             |other: &u8| world.is_active(*other) && world.phase(&self.book, *other) == Phase::Held;
         let beside = |other: &u8| *other != who && self.case.conflict(who, *other) && holds(other);
+        if self.conflicts(world, who) && self.case.watches(Property::Exclusion) {
+            return violated(Property::Exclusion, format!("#{who} holds beside the stranger"));
+        }
         match self.case.acquires().find(beside) {
             Some(other) if self.case.watches(Property::Exclusion) => {
                 violated(Property::Exclusion, format!("#{who} holds beside #{other}"))

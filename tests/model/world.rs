@@ -4,6 +4,7 @@ use portalock::protocol::Phase;
 
 use crate::book::{Actor, Book, DEAD, GONE, UNSTARTED};
 use crate::case::{Case, MAX_ACQUIRES};
+use crate::foreign::{At, Foreign};
 use crate::message::Queue;
 
 /// A set of acquires.
@@ -42,6 +43,7 @@ pub struct World {
     pub timeouts: u8,
     pub premature: u8,
     pub acquires: [Acquire; MAX_ACQUIRES],
+    pub foreign: Foreign,
 }
 
 impl Acquire {
@@ -65,19 +67,24 @@ impl World {
     }
 
     pub fn subscribers(&self, case: &Case) -> Set {
-        case.acquires().filter(|who| self.at(*who).subscribed).map(just).sum()
+        let ours: Set = case.acquires().filter(|who| self.at(*who).subscribed).map(just).sum();
+        let theirs = if self.foreign.subscribed { just(case.stranger_number()) } else { 0 };
+        ours | theirs
     }
 
     /// Nothing is on its way to or from anybody who lives.
     pub fn is_quiet(&self, case: &Case) -> bool {
-        case.acquires()
-            .map(|who| self.at(who))
-            .all(|a| a.actor == DEAD || (a.has_read_all() && a.commands.is_empty()))
+        (case.stranger.is_none() || self.foreign.is_quiet())
+            && case
+                .acquires()
+                .map(|who| self.at(who))
+                .all(|a| a.actor == DEAD || (a.has_read_all() && a.commands.is_empty()))
     }
 
     /// Everybody who lives has been served, or has given up, in each of its rounds.
     pub fn is_done(&self, case: &Case) -> bool {
-        case.acquires().all(|who| matches!(self.at(who).actor, GONE | DEAD))
+        (case.stranger.is_none() || self.foreign.at == At::Done)
+            && case.acquires().all(|who| matches!(self.at(who).actor, GONE | DEAD))
     }
 
     /// The process lives and its acquire is under way.
@@ -103,6 +110,9 @@ impl World {
                 bytes.extend(queue.packed().iter().flat_map(|bits| bits.to_le_bytes()));
             }
         }
+        if case.stranger.is_some() {
+            self.foreign.encode(bytes);
+        }
     }
 
     /// Reads a state off the front of `bytes`.
@@ -125,6 +135,9 @@ impl World {
                     queue.push_packed(u16::from_le_bytes([take(bytes), take(bytes)]));
                 }
             }
+        }
+        if case.stranger.is_some() {
+            world.foreign = Foreign::decode(|| take(bytes));
         }
         world
     }

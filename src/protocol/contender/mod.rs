@@ -231,9 +231,31 @@ impl Contender {
             Phase::Leaving | Phase::SteppingAside => (State::Leaving, self.left_as),
             Phase::Aside | Phase::Gone => return None,
         };
-        let first = self.is_resolved() && self.place() == 1;
-        let elected = foreign && state == State::Waiting && first;
-        Some(Answer { state, holds, elected })
+        Some(if foreign {
+            self.answer_to_stranger(state, holds)
+        } else {
+            Answer { state, holds, elected: Some(false) }
+        })
+    }
+
+    /// A stranger believes that the members it counted are those that answered, and does not see one
+    /// join, answer and leave in the place of another that has not answered yet. So to strangers the
+    /// queue speaks with one voice: as long as somebody else in it holds, may hold by now, or has not
+    /// been heard, whoever waits or gives up says that the lock is held. Without `elected` such an
+    /// answer also stops one that has promoted itself already and merely asks again to confirm it.
+    fn answer_to_stranger(&self, state: State, holds: Option<Mode>) -> Answer {
+        let next = state == State::Waiting
+            && self.is_resolved()
+            && self.place() == 1
+            && !self.roster.has_queue_holder();
+        match holds {
+            None if next => Answer { state, holds, elected: Some(true) },
+            None if self.is_mutant(Mutant::PendingToStrangers) => {
+                Answer { state, holds, elected: Some(false) }
+            }
+            None => Answer { state, holds: Some(Mode::Exclusive), elected: None },
+            Some(_) => Answer { state, holds, elected: None },
+        }
     }
 
     /// Rules 4 and 7, looked at again after every input.

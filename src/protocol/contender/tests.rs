@@ -262,7 +262,8 @@ fn a_strangers_ping_makes_an_earlier_probe_worthless() {
     let mut bench = Bench::asking(Mode::Exclusive, 1);
     bench.pong(0, LOW, held(Mode::Exclusive));
     let outputs = bench.on(Input::Ping(stranger_ping()));
-    let answer = Answer { state: State::Waiting, holds: None, elected: true };
+    let held = Some(Mode::Exclusive);
+    let answer = Answer { state: State::Waiting, holds: held, elected: None };
     assert_eq!(outputs, [Output::Pong { to: ReplyTo::Name("elsewhere".into()), answer }]);
     let outputs = bench.on(Input::Event(Event::Left(LOW)));
     assert_eq!(outputs, [Output::Ask { number: 1, exact: false, subscribe: true }]);
@@ -273,7 +274,7 @@ fn a_leaver_answers_until_the_server_has_let_it_go() {
     let mut bench = Bench::new(Mode::Exclusive);
     bench.on(Input::Joined { members: 1 });
     assert_eq!(bench.on(Input::Stop(Stop::Release)), [Output::Leave]);
-    let answer = Answer { state: State::Leaving, holds: Some(Mode::Exclusive), elected: false };
+    let answer = Answer { state: State::Leaving, holds: Some(Mode::Exclusive), elected: None };
     let to = ReplyTo::Name("elsewhere".into());
     assert_eq!(bench.on(Input::Ping(stranger_ping())), [Output::Pong { to, answer }]);
     assert_eq!(bench.on(Input::Unsubscribed), [Output::Gone]);

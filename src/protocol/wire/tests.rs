@@ -99,7 +99,8 @@ fn pongs_come_back_as_they_were() {
             let held = (State::Held, Some(wants));
             let left = [(State::Leaving, None), (State::Leaving, Some(wants))];
             for (state, holds) in [(State::Waiting, None), held, left[0], left[1]] {
-                let answer = Answer { state, holds, elected: state == State::Waiting };
+                let answer =
+                    Answer { state, holds, elected: (state != State::Held).then_some(true) };
                 let read = read_pong(&write_pong(ID, wants, answer, &disclosure), 0);
                 let standing = Standing::Queue { wants, state };
                 assert_eq!(read.record, Record { id: MemberId::Hex(ID), standing });
@@ -120,13 +121,13 @@ fn foreign_members_read_the_truth_in_our_pongs() {
         let bytes = write_pong(ID, Mode::Shared, answer, &Disclosure::default());
         let fields: Value = serde_json::from_slice(&bytes).unwrap();
         assert_eq!((&fields["holder_id"], &fields["protocol"]), (&HEX.into(), &1.into()));
-        (fields["mode"].as_str().unwrap().to_owned(), fields["elected"].as_bool().unwrap())
+        (fields["mode"].as_str().unwrap().to_owned(), fields["elected"].as_bool())
     };
     let answer = |state, holds, elected| fields(Answer { state, holds, elected });
-    assert_eq!(answer(State::Waiting, None, true), ("pending".to_owned(), true));
-    assert_eq!(answer(State::Held, Some(Mode::Shared), false), ("shared".to_owned(), false));
-    assert_eq!(answer(State::Leaving, Some(Mode::Shared), false), ("shared".to_owned(), false));
-    assert_eq!(answer(State::Leaving, None, false), ("pending".to_owned(), false));
+    assert_eq!(answer(State::Waiting, None, Some(true)), ("pending".to_owned(), Some(true)));
+    assert_eq!(answer(State::Held, Some(Mode::Shared), None), ("shared".to_owned(), None));
+    assert_eq!(answer(State::Leaving, Some(Mode::Shared), None), ("shared".to_owned(), None));
+    assert_eq!(answer(State::Leaving, None, Some(false)), ("pending".to_owned(), Some(false)));
 }
 
 #[test]
