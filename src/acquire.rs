@@ -1,6 +1,6 @@
 //! An acquire as the caller sees it: attempts until one is granted, the time is up, or it is no use.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -26,6 +26,9 @@ const COUNT_EVERY: Duration = Duration::from_millis(20);
 /// How long the first ping waits for its answers.
 const ASK_AGAIN: Duration = Duration::from_millis(50);
 
+/// No two attempts have the same ticket, of whichever locks: they meet on pooled connections.
+static NEXT_TICKET: AtomicU64 = AtomicU64::new(1);
+
 /// A lock's state, shared by its handle, its acquires and the keeper.
 pub(crate) struct Shared {
     client: Arc<client::Shared>,
@@ -40,7 +43,7 @@ pub(crate) struct Shared {
 #[derive(Default)]
 struct Stage {
     kind: Kind,
-    /// Counts attempts, so that what an earlier one still brings is not taken for the present one's.
+    /// The present attempt, so that what an earlier one still brings is not taken for this one's.
     ticket: u64,
     id: Option<HolderId>,
     token: Option<u64>,
@@ -316,7 +319,8 @@ impl<'a> Acquire<'a> {
     /// Waits for the next attempt. `Err` if there is to be none: the time is up (`None`), or the
     /// acquire was cancelled.
     fn rest(&self, pause: Duration) -> std::result::Result<(), Option<Error>> {
-        let until = Instant::now() + pause;
+        let rested = Instant::now() + pause;
+        let until = self.deadline.map_or(rested, |deadline| deadline.min(rested));
         let (stage, cancelled) =
             self.shared.wait(self.shared.stage(), Some(until), |stage| stage.cancelled);
         drop(stage);
@@ -343,7 +347,7 @@ impl<'a> Acquire<'a> {
     fn new_ticket(&self) -> u64 {
         let id = self.new_id();
         let mut stage = self.shared.stage();
-        stage.ticket += 1;
+        stage.ticket = NEXT_TICKET.fetch_add(1, Ordering::Relaxed);
         stage.failure = None;
         stage.ahead = None;
         stage.id = Some(id);

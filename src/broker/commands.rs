@@ -33,7 +33,7 @@ impl Commands {
             let user = endpoint.user.as_deref().unwrap_or("default");
             hello.arg("AUTH").arg(user).arg(password);
         }
-        self.push(Expect::Login, &hello);
+        self.push(Expect::Hello, &hello);
         if endpoint.db != 0 {
             self.push(Expect::Login, cmd("SELECT").arg(endpoint.db));
         }

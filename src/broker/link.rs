@@ -153,7 +153,7 @@ impl Link {
                 Ok(count) => written += count,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(LinkError::Closed(Some(error))),
+                Err(error) => return Err(self.last_words(error)),
             }
         }
         self.out.drain(..written);
@@ -162,6 +162,18 @@ impl Link {
             return Err(LinkError::Closed(Some(error)));
         }
         Ok(())
+    }
+
+    /// Why the server does not listen any more: it may have said so before it closed.
+    fn last_words(&mut self, error: io::Error) -> LinkError {
+        self.dry = false;
+        loop {
+            match self.next_frame() {
+                Ok(Some(_)) => {}
+                Ok(None) | Err(LinkError::Closed(_)) => return LinkError::Closed(Some(error)),
+                Err(reason) => return reason,
+            }
+        }
     }
 
     fn finish_connect(&mut self) -> Result<(), LinkError> {
@@ -266,11 +278,11 @@ impl Link {
     fn answered(&mut self, expect: Expect, value: &Value) -> Result<Frame, LinkError> {
         self.owed_since = (!self.expected.is_empty()).then(Instant::now);
         let answer = reply::read(expect, value, &mut self.receivers);
-        self.logged_in |= expect != Expect::Login;
+        self.logged_in |= !matches!(expect, Expect::Hello | Expect::Login);
         match answer {
             Ok(answer) => Ok(Frame::Answer(answer)),
             Err(Refusal::Error(error)) => Err(LinkError::Refused(error)),
-            Err(Refusal::Nonsense) => Err(LinkError::Garbage(false)),
+            Err(Refusal::Nonsense) => Err(LinkError::Garbage(!self.logged_in)),
         }
     }
 

@@ -10,7 +10,9 @@ use crate::protocol::Count;
 /// The reply that the server owes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Expect {
-    /// To the handshake: protocol, login, database.
+    /// To the handshake: protocol and login.
+    Hello,
+    /// To what belongs to the login as well: the database.
     Login,
     /// To a command whose failure changes nothing.
     Courtesy,
@@ -107,7 +109,10 @@ pub(super) fn read(expect: Expect, value: &Value, receivers: &mut u64) -> Result
         Expect::Left(_) => Answer::Left,
         Expect::Token => Answer::Token(integer(value).ok_or(Refusal::Nonsense)?),
         Expect::Alive => Answer::Alive,
-        Expect::Login
+        // Others say "+OK" too, a mail server for one.
+        Expect::Hello if !matches!(value, Value::Map(_)) => return Err(Refusal::Nonsense),
+        Expect::Hello
+        | Expect::Login
         | Expect::Courtesy
         | Expect::Done
         | Expect::Subscribed(_)
@@ -133,7 +138,7 @@ fn read_error(expect: Expect, error: &redis::ServerError) -> Result<Answer, Refu
             forbidden_once("CLIENT KILL", error);
             Ok(Answer::Killed(None))
         }
-        Expect::Login => Err(Refusal::Error(login_failure(status, error))),
+        Expect::Hello | Expect::Login => Err(Refusal::Error(login_failure(status, error))),
         Expect::Token if matches!(error.code(), "WRONGTYPE" | "ERR") => {
             let text = "the key of the fencing counter holds something else than a counter";
             Err(Refusal::Error(Error::new(Status::Fence, text)))

@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -52,6 +53,36 @@ struct Core {
     driven: bool,
     /// Close as soon as nobody lives here.
     retired: bool,
+    /// Those who have moved out, until the mutex is free again: see [`Access`].
+    gone: Vec<Tenant>,
+}
+
+/// A line's core while its mutex is held. With the last tenant of a dropped lock its client may go,
+/// which comes back to retire this very line: no tenant is dropped before the mutex is free.
+struct Access<'a> {
+    // The order matters: fields are dropped from the first to the last.
+    core: MutexGuard<'a, Core>,
+    gone: Vec<Tenant>,
+}
+
+impl Deref for Access<'_> {
+    type Target = Core;
+
+    fn deref(&self) -> &Core {
+        &self.core
+    }
+}
+
+impl DerefMut for Access<'_> {
+    fn deref_mut(&mut self) -> &mut Core {
+        &mut self.core
+    }
+}
+
+impl Drop for Access<'_> {
+    fn drop(&mut self) {
+        self.gone = std::mem::take(&mut self.core.gone);
+    }
 }
 
 impl fmt::Debug for Line {
@@ -78,6 +109,7 @@ impl Line {
             armed: None,
             driven: false,
             retired: false,
+            gone: Vec::new(),
         };
         let line = Arc::new(Self {
             key: keeper.new_key(),
@@ -166,7 +198,7 @@ impl Line {
         let ended = tenant.phase() == Phase::Gone;
         let ready = link.is_logged_in();
         if ended {
-            core.tenants.retain(|tenant| tenant.ticket() != ticket);
+            core.move_out(ticket);
         }
         self.write(&mut core);
         if !ready {
@@ -208,8 +240,8 @@ impl Line {
         self.evict(&mut self.lock(), LossReason::Internal, &error);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Core> {
-        lock(&self.core)
+    fn lock(&self) -> Access<'_> {
+        Access { core: lock(&self.core), gone: Vec::new() }
     }
 
     /// Writes, reads, and looks at the timers if all was read: silence is not to be judged before.
@@ -279,7 +311,8 @@ impl Line {
             let error = Error::new(Status::NotRedis, format!("{}: {why}", self.endpoint));
             self.evict(core, LossReason::Protocol, &error);
         } else if tenant.phase() == Phase::Gone {
-            core.tenants.pop_front();
+            let ticket = tenant.ticket();
+            core.move_out(ticket);
         }
     }
 
@@ -324,6 +357,7 @@ impl Line {
         core.close(self);
         for tenant in core.tenants.drain(..) {
             tenant.evicted(reason, error);
+            core.gone.push(tenant);
         }
     }
 
@@ -360,6 +394,11 @@ impl Line {
 impl Core {
     fn tenant(&self, ticket: u64) -> Option<&Tenant> {
         self.tenants.iter().find(|tenant| tenant.ticket() == ticket)
+    }
+
+    fn move_out(&mut self, ticket: u64) {
+        let place = self.tenants.iter().position(|tenant| tenant.ticket() == ticket);
+        self.gone.extend(place.and_then(|place| self.tenants.remove(place)));
     }
 
     fn close(&mut self, line: &Line) {

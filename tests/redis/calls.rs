@@ -154,6 +154,19 @@ fn a_client_that_is_dropped_leaves_its_locks_alone() {
 }
 
 #[test]
+fn a_lock_and_its_client_may_go_together() {
+    let server = Server::start();
+    for _ in 0..20 {
+        lone_lock(&server.url(), "jobs").acquire(wait(5_000)).unwrap();
+    }
+    assert!(wait_until(SOON, || server.members("jobs") == 0));
+    // The thread that keeps locks must have come through that.
+    let (holder, other) = (lone_lock(&server.url(), "jobs"), lone_lock(&server.url(), "jobs"));
+    holder.acquire(wait(5_000)).unwrap();
+    assert_eq!(status(other.acquire(wait(100))), Status::Timeout);
+}
+
+#[test]
 fn two_locks_of_one_process_exclude_each_other() {
     let server = Server::start();
     let client = client(&server.url());

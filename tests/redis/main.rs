@@ -6,6 +6,8 @@ mod support;
 mod calls;
 mod crash;
 mod exclusion;
+mod fencing;
+mod health;
 mod loss;
 mod names;
 mod onlookers;

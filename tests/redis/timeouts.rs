@@ -102,6 +102,24 @@ fn a_warm_connection_to_a_stopped_server_ends_in_time_too() {
 }
 
 #[test]
+fn a_lock_that_gives_up_on_a_connection_that_another_has_just_left() {
+    let server = Server::start();
+    let client = crate::client(&server.url());
+    let (before, after) = (crate::lock(&client, "jobs"), crate::lock(&client, "jobs"));
+    before.acquire(wait(5_000)).unwrap();
+    server.stop();
+    before.release().unwrap();
+    let outcome = after.acquire(wait(SPAN));
+    server.cont();
+    assert_eq!(status(outcome), Status::Unresponsive);
+    assert!(wait_until(SOON, || server.members("jobs") == 0), "{:?}", server.clients());
+    std::thread::sleep(ms(50));
+    assert!(!after.is_held());
+    assert_eq!(server.members("jobs"), 0);
+    after.acquire(wait(5_000)).unwrap();
+}
+
+#[test]
 fn many_waiters_time_out_together() {
     let server = Server::start();
     let holder = lone_lock(&server.url(), "jobs");

@@ -1,0 +1,33 @@
+/* Ends in the way that argv[2] names, with a lock held. argv[1] is the server's URL. */
+#include "check.h"
+#include <pthread.h>
+#include <unistd.h>
+
+static void *end_thread(void *unused)
+{
+    (void)unused;
+    pthread_exit(NULL);
+}
+
+int main(int argc, char **argv)
+{
+    CHECK(argc == 3);
+    pl_client *client = check_client(argv[1]);
+    pl_lock *lock = check_lock(client, "leaving");
+    ANSWERS(PL_OK, pl_lock_acquire(lock, 1000, &error));
+    check_ask("held");
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, end_thread, NULL) == 0 && pthread_join(thread, NULL) == 0);
+    switch (argv[2][0]) {
+    case 'r':
+        return 0;
+    case 'e':
+        exit(0);
+    case '_':
+        _exit(0);
+    case 'p':
+        pthread_exit(NULL);
+    default:
+        abort();
+    }
+}
