@@ -161,7 +161,7 @@ impl Shared {
     pub(crate) fn move_into_pool(&self, tenant: impl Fn() -> Tenant) -> Option<Arc<Line>> {
         loop {
             let line = lock(&self.pool).pop()?;
-            if line.move_in(tenant()) {
+            if line.move_in(tenant()).is_ok() {
                 return Some(line);
             }
             line.retire();
@@ -172,14 +172,8 @@ impl Shared {
     pub(crate) fn move_into_new(&self, route: &Route, tenant: Tenant) -> Result<Arc<Line>> {
         let keeper = Keeper::get()?;
         let line = Line::dial(&keeper, &self.endpoint, route, self.options.connect_timeout)?;
-        // If the connection has ended again already, the tenant is told so by nobody: say it here.
-        match line.move_in(tenant) {
-            true => Ok(line),
-            false => {
-                let text = format!("{} closed the connection", self.endpoint);
-                Err(Error::new(Status::Disconnected, text))
-            }
-        }
+        line.move_in(tenant)?;
+        Ok(line)
     }
 
     /// Takes a connection back.

@@ -42,6 +42,8 @@ pub(crate) struct Line {
 struct Core {
     /// `None` once the connection has ended, for ever.
     link: Option<Link>,
+    /// Why it has ended.
+    ending: Option<Error>,
     /// In the order of joining; all but the last are leaving.
     tenants: VecDeque<Tenant>,
     /// Pongs that named nobody, so far: each must count.
@@ -103,6 +105,7 @@ impl Line {
         let socket = link.socket().clone();
         let core = Core {
             link: Some(link),
+            ending: None,
             tenants: VecDeque::new(),
             legacy: 0,
             timer: None,
@@ -128,18 +131,19 @@ impl Line {
         self.key
     }
 
-    /// Moves a tenant in and lets it join; [`drive`](Self::drive) has to follow. `false`, with nothing done, if the connection has ended or
-    /// is too slow in confirming the last leave.
-    pub(crate) fn move_in(&self, tenant: Tenant) -> bool {
+    /// Moves a tenant in and lets it join; [`drive`](Self::drive) has to follow. Fails, with nothing
+    /// done, if the connection has ended or is too slow in confirming the last leave.
+    pub(crate) fn move_in(&self, tenant: Tenant) -> Result<()> {
         let mut core = self.lock();
         let now = Instant::now();
         self.read(&mut core, now);
         let Core { link: Some(link), tenants, .. } = &mut *core else {
-            return false;
+            let silence = || unresponsive(&self.endpoint.to_string());
+            return Err(core.ending.clone().unwrap_or_else(silence));
         };
         let slow = link.owed_since().is_some_and(|since| now - since > Duration::from_secs(1));
         if slow && link.is_logged_in() {
-            return false;
+            return Err(unresponsive(&self.endpoint.to_string()));
         }
         tenants.push_back(tenant);
         if let Some(tenant) = tenants.back_mut() {
@@ -152,7 +156,7 @@ impl Line {
         {
             core.armed = None;
         }
-        true
+        Ok(())
     }
 
     /// Does what the keeper does, in the calling thread, until the tenant's join is answered or
@@ -355,6 +359,7 @@ impl Line {
     /// Ends the connection and tells whoever lived on it.
     fn evict(&self, core: &mut Core, reason: LossReason, error: &Error) {
         core.close(self);
+        core.ending = Some(error.clone());
         for tenant in core.tenants.drain(..) {
             tenant.evicted(reason, error);
             core.gone.push(tenant);

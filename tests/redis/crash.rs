@@ -1,9 +1,10 @@
 //! Processes that die without a word.
 
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use portalock::{Client, State};
 
+use crate::dice::Dice;
 use crate::support::worker::Worker;
 use crate::support::{Server, wait_until};
 use crate::{LONG, client, lone_lock, ms, wait};
@@ -11,26 +12,6 @@ use crate::{LONG, client, lone_lock, ms, wait};
 const KILLS: usize = 200;
 const CROWD: usize = 5;
 const LIMIT: Duration = ms(250);
-
-/// Enough randomness to choose victims, and a seed to choose them again.
-struct Dice(u64);
-
-impl Dice {
-    fn new() -> Self {
-        let seed = std::env::var("PORTALOCK_SEED").ok().and_then(|seed| seed.parse().ok());
-        let now = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64;
-        let seed = seed.unwrap_or_else(now) | 1;
-        println!("PORTALOCK_SEED={seed}");
-        Self(seed)
-    }
-
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 33) as usize % limit
-    }
-}
 
 /// Processes that all want one lock, and whoever asks about them.
 struct Crowd<'a> {

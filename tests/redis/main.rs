@@ -5,6 +5,7 @@ mod support;
 
 mod calls;
 mod crash;
+mod dice;
 mod exclusion;
 mod fencing;
 mod health;
@@ -12,6 +13,7 @@ mod loss;
 mod names;
 mod onlookers;
 mod resources;
+mod storm;
 mod timeouts;
 mod unusable;
 
