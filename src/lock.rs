@@ -85,6 +85,11 @@ impl Lock {
         }
     }
 
+    /// One attempt, with other readers.
+    pub fn try_acquire_shared(&self) -> Result<()> {
+        self.acquire_mode(Mode::Shared, Wait::Once)
+    }
+
     /// Releases: the unsubscribe is written, and not waited for.
     ///
     /// # Errors

@@ -112,8 +112,8 @@ impl LockOptions {
         Ok(self)
     }
 
-    /// How long a waiter stays off the channel when a foreign writer comes first, give or take a half:
-    /// 1 ms to a year, 250 ms unless set. Without foreign members it plays no part.
+    /// How long a waiter stays off the channel at most when a foreign writer comes first: once to three
+    /// times this. 1 ms to a year, 250 ms unless set. Without foreign members it plays no part.
     pub fn check_interval(&mut self, span: Duration) -> Result<&mut Self> {
         self.check_interval = positive("check_interval", span)?;
         Ok(self)

@@ -169,8 +169,9 @@ pub extern "C" fn pl_lock_options_set_timeout(
     set_lock(options, error, |options| options.timeout(wait(ms)?).map(drop))
 }
 
-/// How long a waiter stays off the channel when a foreign writer comes first, give or take a half.
-/// Without portalocker on the channel it plays no part.
+/// How long a waiter stays off the channel at most when a foreign writer comes first: once to three times
+/// this. It comes back at once when the channel is empty. Without portalocker on the channel it plays no
+/// part.
 ///
 /// @param options  the options
 /// @param ms       1 to 31622400000 (a year); 250 unless set

@@ -4,14 +4,18 @@
 mod support;
 
 mod calls;
+mod commands;
 mod crash;
 mod dice;
 mod exclusion;
 mod fencing;
+mod garbage;
 mod health;
 mod loss;
 mod names;
 mod onlookers;
+mod readers;
+mod reaping;
 mod resources;
 mod storm;
 mod timeouts;

@@ -47,9 +47,11 @@ impl Contender {
         self.counted_at.saturating_add(gap)
     }
 
-    /// The check interval times 0.5 to 1.5, so that those who met once do not always meet again.
+    /// Twice the check interval, give or take a half, so that those who met once do not always meet
+    /// again. An empty channel is noticed at once; to come back to one that is not would spoil the
+    /// probe of whoever is there.
     fn jittered(&self) -> Time {
-        self.timing.check_interval / 2 + self.timing.check_interval / 65_536 * self.share()
+        self.timing.check_interval + self.timing.check_interval / 32_768 * self.share()
     }
 
     /// A number below 65,536 that differs from member to member and from ping to ping. No random

@@ -177,7 +177,7 @@ pub struct Timing {
     pub ask_again: Time,
     /// How long the next ones wait, and how long a member may be silent before it is taken for dead.
     pub unavailable: Time,
-    /// How long to stay off the channel for a foreign member's sake, give or take a half.
+    /// How long to stay off the channel for a foreign member's sake: once to three times this.
     pub check_interval: Time,
     /// Between two health checks of a held lock; zero for none.
     pub health_every: Time,
