@@ -300,16 +300,24 @@ impl<'a> Acquire<'a> {
 
     fn pursue(&mut self) -> Result<()> {
         let mut pause = BACKOFF.0;
+        let mut before = None;
         loop {
+            let begun = Instant::now();
             let Failure { error, at_once } = match self.attempt() {
                 Ok(()) => return Ok(()),
                 Err(failure) => failure,
             };
+            // Of an attempt that the deadline cut short, silence says nothing: what came before does.
+            let brief = begun.elapsed() * 2 < self.started.elapsed();
+            if error.status() == Status::Unresponsive && brief && self.is_overdue() {
+                return Err(before.unwrap_or(error));
+            }
             if !is_passing(error.status()) || (self.once && !at_once) {
                 return Err(error);
             }
             let rest = if at_once { Duration::ZERO } else { pause };
-            self.rest(rest).map_err(|ended| ended.unwrap_or(error))?;
+            self.rest(rest).map_err(|ended| ended.unwrap_or_else(|| error.clone()))?;
+            before = Some(error);
             if !at_once {
                 pause = (pause * 2).min(BACKOFF.1);
             }
@@ -326,9 +334,13 @@ impl<'a> Acquire<'a> {
         drop(stage);
         match self.deadline {
             _ if cancelled => Err(Some(cancelled_error())),
-            Some(deadline) if Instant::now() >= deadline => Err(None),
+            _ if self.is_overdue() => Err(None),
             _ => Ok(()),
         }
+    }
+
+    fn is_overdue(&self) -> bool {
+        self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
     }
 
     fn attempt(&mut self) -> std::result::Result<(), Failure> {

@@ -35,6 +35,8 @@ pub(super) struct Open {
     pub(super) members: u64,
     /// Who has answered, sorted.
     pub(super) answered: Vec<MemberId>,
+    /// Who has said since the echo that it has left, sorted: no count needs to explain that.
+    pub(super) left: Vec<MemberId>,
     /// Whether those who stay silent this time are to be judged.
     pub(super) is_roll_call: bool,
     /// Who was on the channel by the names of the connections, just before the ping: only a roll call
@@ -64,6 +66,7 @@ impl Open {
             expected: None,
             members: 0,
             answered: Vec::new(),
+            left: Vec::new(),
             is_roll_call,
             roll: None,
             trial: Trial::None,
@@ -75,6 +78,18 @@ impl Open {
         if let Err(at) = self.answered.binary_search(&id) {
             self.answered.insert(at, id);
         }
+    }
+
+    /// Takes note of a leave.
+    pub(super) fn left(&mut self, id: MemberId) {
+        if let Err(at) = self.left.binary_search(&id) {
+            self.left.insert(at, id);
+        }
+    }
+
+    /// Whether somebody has gone without a word, by a new count.
+    pub(super) fn misses_somebody(&self, members: u64) -> bool {
+        members + (self.left.len() as u64) < self.members
     }
 
     pub(super) fn is_complete(&self) -> bool {
@@ -90,7 +105,7 @@ impl Hash for Probe {
             Probe::Unasked => 0u8.hash(hasher),
             Probe::Open(open) => {
                 (1u8, open.echoed, open.expected, open.members, &open.answered).hash(hasher);
-                (open.is_roll_call, &open.roll, open.trial).hash(hasher);
+                (&open.left, open.is_roll_call, &open.roll, open.trial).hash(hasher);
             }
             Probe::Resolved { .. } => 2u8.hash(hasher),
         }

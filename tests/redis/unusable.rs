@@ -201,6 +201,19 @@ fn a_server_that_closes_at_once() {
 }
 
 #[test]
+fn the_last_attempt_may_be_too_short_to_tell() {
+    let begun = Instant::now();
+    let url = serve(move |stream| {
+        if begun.elapsed() > ms(SPAN * 7 / 10) {
+            swallow(stream);
+        }
+    });
+    let lock = crate::lone_lock(&url, "jobs");
+    let error = failure(lock.acquire(wait(SPAN)));
+    assert_eq!(error.status(), Status::Disconnected, "{error}");
+}
+
+#[test]
 fn a_server_that_stops_in_the_middle_of_an_answer() {
     assert_unusable(&say(b"%7\r\n$6\r\nserv"), Status::Unresponsive);
     let cut = serve(|mut stream| {

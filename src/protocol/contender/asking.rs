@@ -2,7 +2,7 @@
 
 use super::{Contender, Mutant, Output, Phase, Timer};
 use crate::protocol::Time;
-use crate::protocol::id::ReplyTo;
+use crate::protocol::id::{MemberId, ReplyTo};
 use crate::protocol::message::{Count, Ping, Record, Standing, State};
 use crate::protocol::probe::{Open, Probe, Trial};
 
@@ -130,8 +130,17 @@ impl Contender {
             open.heard(record.id.clone());
         }
         match record.standing {
-            Standing::Queue { state: State::Leaving, .. } => self.roster.remove(&record.id),
+            Standing::Queue { state: State::Leaving, .. } => self.left(record.id),
             standing => self.roster.note(record.id, standing),
+        }
+    }
+
+    pub(super) fn left(&mut self, id: MemberId) {
+        self.roster.remove(&id);
+        if let Probe::Open(open) = &mut self.probe
+            && open.echoed
+        {
+            open.left(id);
         }
     }
 
@@ -179,9 +188,9 @@ impl Contender {
                 self.broken("subscribed, yet the server counts no subscriber");
             }
             (Probe::Open(open), Phase::Waiting) => {
-                let fewer = members < open.members;
-                let trial = open.trial;
-                self.counted_open(now, fewer, trial, members == open.members);
+                let (trial, same) = (open.trial, members == open.members);
+                let missing = open.misses_somebody(members);
+                self.counted_open(now, missing, trial, same);
             }
             (Probe::Resolved { .. }, Phase::Waiting) if members < self.roster.len() as u64 + 1 => {
                 self.ask(now);

@@ -148,7 +148,7 @@ impl Contender {
             Input::Joined { members } => self.joined(now, members),
             Input::Ping(ping) => self.pinged(now, ping),
             Input::Pong { number, record } => self.answered(number, record),
-            Input::Event(Event::Left(id)) => self.roster.remove(&MemberId::Hex(id)),
+            Input::Event(Event::Left(id)) => self.left(MemberId::Hex(id)),
             Input::Asked { number, count } => self.asked(now, number, count),
             Input::ExactRefused { number } => self.exact_refused(now, number),
             Input::Rolled(roll) => self.rolled(now, roll),
