@@ -175,10 +175,14 @@ fn guarded_jobs_wait_for_each_other() {
     let server = Server::start();
     let program = Program::compile("examples/c/guarded_job.c", &["-lportalock"]);
     let journal = server.dir().join("journal");
-    let args = |label| [server.url(), "job".into(), "150".into(), label, path(&journal)];
+    // Long enough for the others to arrive, also where many tests run at once.
+    let args = |label| [server.url(), "job".into(), "1000".into(), label, path(&journal)];
+    let mut arrived = 0;
     let start = |label: &str| {
         let args = args(label.to_owned());
         let child = program.start(&args.each_ref().map(String::as_str));
+        arrived += 1;
+        assert!(wait_until(Duration::from_secs(5), || server.members("job") == arrived));
         std::thread::sleep(Duration::from_millis(50));
         child
     };

@@ -51,10 +51,11 @@ static void note(int journal, const char *event)
         say("the journal cannot be written");
 }
 
+/* Comes from another thread, and may come late: what it was told, the release tells too. */
 static void on_lost(void *context, const pl_loss *loss)
 {
     (void)context;
-    say("LOST the lock: %s", loss->message);
+    (void)loss;
     atomic_store(&lost, true);
 }
 
@@ -93,6 +94,8 @@ static int work(pl_lock *lock, long milliseconds, int journal)
            milliseconds) {
         if (atomic_load(&lost) || !pl_lock_is_held(lock)) {
             say("stops in the middle of its work, since others may have begun theirs");
+            pl_lock_release(lock, &error);
+            fail("LOST the lock", error);
             return 3;
         }
         nanosleep(&step, NULL);
