@@ -3,7 +3,8 @@
 //! The judge is the server: each section counts itself in and out there, and a section that finds
 //! somebody incompatible inside counts an overlap.
 
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::time::Duration;
 
 use portalock::{Client, ClientOptions, LockOptions, Mode, Wait};
 
@@ -28,7 +29,8 @@ fn dice(state: &mut u64) -> u64 {
     (*state >> 33) % 100
 }
 
-fn take_part(url: &str, mut seed: u64, span: Duration) -> u64 {
+/// Until it is over.
+fn take_part(url: &str, mut seed: u64, span: Duration, over: &AtomicBool) -> u64 {
     let client = Client::new(url, ClientOptions::new()).unwrap();
     let lock = client.lock(NAME, LockOptions::new()).unwrap();
     let mut judge = redis::Client::open(url).unwrap().get_connection().unwrap();
@@ -37,9 +39,8 @@ fn take_part(url: &str, mut seed: u64, span: Duration) -> u64 {
         command.arg(SECTION).arg(1).arg(NAME).arg(kind).arg(by);
         command.query::<i64>(&mut judge).unwrap();
     };
-    let until = Instant::now() + span;
     let mut served = 0;
-    while Instant::now() < until {
+    while !over.load(SeqCst) {
         let (mode, kind) = match dice(&mut seed) < 50 {
             true => (Mode::Shared, "r"),
             false => (Mode::Exclusive, "w"),
@@ -62,7 +63,7 @@ fn take_part(url: &str, mut seed: u64, span: Duration) -> u64 {
 /// attempts; their reader threads die of it, and they go on. (We end none: that is asserted.)
 fn outcome_of(worker: &Worker, span: Duration) -> String {
     loop {
-        let said = worker.line(span * 2 + crate::LONG).expect("no outcome");
+        let said = worker.line(span * 6).expect("no outcome");
         if !said.starts_with("reader died") {
             return said;
         }
@@ -119,15 +120,18 @@ fn storm(version: Version) {
     for (seed, worker) in theirs.iter_mut().enumerate() {
         worker.tell(&format!("storm {seconds} {seed} {shares} {think}"));
     }
+    let over = AtomicBool::new(false);
+    let mut said = Vec::new();
     let ours: Vec<u64> = std::thread::scope(|scope| {
         let start = |seed| {
-            let url = url.clone();
-            scope.spawn(move || take_part(&url, seed, span))
+            let (url, over) = (&url, &over);
+            scope.spawn(move || take_part(url, seed, span, over))
         };
         let threads: Vec<_> = (1..=3).map(start).collect();
+        said = theirs.iter().map(|worker| outcome_of(worker, span)).collect();
+        over.store(true, SeqCst);
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     });
-    let said: Vec<_> = theirs.iter().map(|worker| outcome_of(worker, span)).collect();
     println!("{version:?}: ours {ours:?}, theirs {said:?}");
     assert_eq!(log::killed(), 0, "we have ended somebody who was alive");
     let overlaps: Option<u64> = server.run(&["GET", "storm:overlaps"]);
