@@ -28,7 +28,8 @@ impl Contender {
                 Some(open.at.saturating_add(open.patience))
             }
             (Probe::Open(open), Timer::Count) if !self.counting && open.expected.is_some() => {
-                Some(self.next_count().max(open.at.saturating_add(self.timing.count_every)))
+                // Whatever the place in line: who goes and comes back unseen might be taken for silent.
+                Some(self.counted_at.max(open.at).saturating_add(self.timing.count_every))
             }
             (Probe::Resolved { .. }, Timer::Count) if !self.counting => Some(self.next_count()),
             (Probe::Resolved { at }, Timer::Recheck) => {
