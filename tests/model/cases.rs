@@ -61,7 +61,8 @@ fn three_members_one_crash() {
 
 #[test]
 fn three_members_one_timeout() {
-    for members in THREE {
+    // Every mix once; in which place the one that differs stands, the crashes above have shown.
+    for members in [["W", "W", "W"], ["W", "W", "R"], ["R", "R", "W"], ["R", "R", "R"]] {
         holds(Case::new(&members).timeouts(1).premature(1), 1_500_000);
     }
 }
@@ -84,7 +85,6 @@ fn three_members_two_rounds() {
 #[test]
 fn four_members() {
     holds(Case::new(&["W", "W", "W", "W"]).crashes(1).one_pipeline(), 1_800_000);
-    holds(Case::new(&["R", "R", "W", "W"]).timeouts(1).one_pipeline(), 1_200_000);
 }
 
 /// Without mishaps a hand-over costs the flight of an event, and no timer.
