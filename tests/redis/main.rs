@@ -11,6 +11,7 @@ mod exclusion;
 mod fencing;
 mod garbage;
 mod health;
+mod interrupts;
 mod loss;
 mod names;
 mod onlookers;

@@ -39,7 +39,7 @@ fn assert_unusable(url: &str, expected: Status) {
 }
 
 /// A server in a thread: does this to everybody who comes. Ends with the test's process.
-fn serve(talk: impl Fn(TcpStream) + Send + Clone + 'static) -> String {
+pub fn serve(talk: impl Fn(TcpStream) + Send + Clone + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     std::thread::spawn(move || {
@@ -59,7 +59,7 @@ fn say(words: &'static [u8]) -> String {
     })
 }
 
-fn swallow(mut stream: TcpStream) {
+pub fn swallow(mut stream: TcpStream) {
     let mut buffer = [0; 1024];
     while matches!(stream.read(&mut buffer), Ok(1..)) {}
 }
