@@ -21,6 +21,7 @@ mod resources;
 mod storm;
 mod timeouts;
 mod unusable;
+mod wire;
 
 use std::time::Duration;
 
