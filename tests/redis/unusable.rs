@@ -93,6 +93,12 @@ fn a_host_that_does_not_exist() {
     assert!(begun.elapsed() < ms(SPAN + SLACK), "{:?}", begun.elapsed());
     assert_eq!(error.status(), Status::Unreachable, "{error}");
     assert!(!format!("{error} {error:?}").contains(PASSWORD));
+    let lock = client.lock("jobs", LockOptions::new()).unwrap();
+    let begun = Instant::now();
+    let error = failure(lock.acquire(wait(SPAN)));
+    assert!(begun.elapsed() < ms(SPAN + SLACK), "{:?}", begun.elapsed());
+    assert_eq!(error.status(), Status::Unreachable, "{error}");
+    assert!(!format!("{error} {error:?} {client:?} {lock:?}").contains(PASSWORD));
 }
 
 #[test]
