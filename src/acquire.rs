@@ -48,7 +48,10 @@ struct Stage {
     id: Option<HolderId>,
     token: Option<u64>,
     line: Option<Arc<Line>>,
-    /// How the present attempt has ended, if it has.
+    /// Whether the present attempt was granted: it stays so although the lock may be released or lost
+    /// again, by another thread, before the one that acquires it has woken up.
+    granted: bool,
+    /// How the present attempt has failed, if it has.
     failure: Option<Error>,
     /// How many waiters come first, once that is known.
     ahead: Option<usize>,
@@ -164,11 +167,15 @@ impl Shared {
             self.client.give_back(line);
         }
         let mut stage = self.stage();
-        if let Kind::Lost(_) = stage.kind {
-            return Err(stage.take_loss());
+        match stage.kind {
+            Kind::Releasing if stage.ticket == ticket => {
+                stage.kind = Kind::Idle;
+                Ok(())
+            }
+            Kind::Lost(_) if stage.ticket == ticket => Err(stage.take_loss()),
+            // It was lost just now, and another thread has acquired it anew.
+            _ => Err(Error::new(Status::Lost, "the lock was lost while it was released")),
         }
-        stage.kind = Kind::Idle;
-        Ok(())
     }
 
     pub(crate) fn await_departure(&self, until: Instant) -> Result<()> {
@@ -185,6 +192,12 @@ impl Shared {
 }
 
 impl Stage {
+    /// Whether this attempt was granted. Nobody else begins one before it has ended, so whatever has
+    /// come after it came after its grant.
+    fn has_granted(&self, ticket: u64) -> bool {
+        self.granted || self.ticket != ticket
+    }
+
     fn take_loss(&mut self) -> Error {
         let message = match std::mem::take(&mut self.kind) {
             Kind::Lost(loss) => format!("the lock was lost: {}", loss.message),
@@ -210,6 +223,7 @@ impl Landlord for Shared {
         match verdict {
             Verdict::Granted(token) => {
                 stage.kind = Kind::Held;
+                stage.granted = true;
                 stage.token = token;
                 self.held.store(true, Ordering::Release);
             }
@@ -360,6 +374,7 @@ impl<'a> Acquire<'a> {
         let id = self.new_id();
         let mut stage = self.shared.stage();
         stage.ticket = NEXT_TICKET.fetch_add(1, Ordering::Relaxed);
+        stage.granted = false;
         stage.failure = None;
         stage.ahead = None;
         stage.id = Some(id);
@@ -436,11 +451,11 @@ impl<'a> Acquire<'a> {
         let ended = |stage: &Stage| {
             stage.cancelled
                 || stage.failure.is_some()
-                || matches!(stage.kind, Kind::Held | Kind::Lost(_))
+                || stage.has_granted(ticket)
                 || (self.once && stage.ahead.is_some())
         };
         let (mut stage, in_time) = self.shared.wait(self.shared.stage(), self.deadline, ended);
-        if let Kind::Held | Kind::Lost(_) = stage.kind {
+        if stage.has_granted(ticket) {
             return Ok(());
         }
         if let Some(error) = stage.failure.take() {
@@ -454,7 +469,7 @@ impl<'a> Acquire<'a> {
         let error = match stopped {
             Stopped::Held => return Ok(()),
             Stopped::Ended => match &mut *self.shared.stage() {
-                Stage { kind: Kind::Held | Kind::Lost(_), .. } => return Ok(()),
+                stage if stage.has_granted(ticket) => return Ok(()),
                 stage => stage.failure.take(),
             },
             Stopped::Joining | Stopped::Waiting => {

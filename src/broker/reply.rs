@@ -166,7 +166,8 @@ fn forbidden_once(what: &str, error: &redis::ServerError) {
 fn login_failure(status: Status, error: &redis::ServerError) -> Error {
     let details = error.details().unwrap_or_default();
     let busy = details.starts_with("max number of clients");
-    let unknown = details.starts_with("unknown command");
+    // Redis writes it small; others that speak its protocol do not.
+    let unknown = details.to_ascii_lowercase().starts_with("unknown command");
     let refused = details.starts_with("AUTH ") || details.starts_with("invalid password");
     match status {
         Status::Auth => Error::new(status, "the server does not accept the user or the password"),

@@ -11,6 +11,7 @@ mod exclusion;
 mod fencing;
 mod garbage;
 mod health;
+mod interrupts;
 mod loss;
 mod names;
 mod onlookers;
@@ -20,6 +21,7 @@ mod resources;
 mod storm;
 mod timeouts;
 mod unusable;
+mod wire;
 
 use std::time::Duration;
 

@@ -97,6 +97,28 @@ fn a_connection_that_went_stale_in_the_pool_is_not_noticed() {
 }
 
 #[test]
+fn a_pooled_connection_that_the_server_ends_is_replaced_and_not_noticed() {
+    let server = Server::start();
+    let client = client(&server.url());
+    let jobs = lock(&client, "jobs");
+    jobs.on_lost(Some(Box::new(|loss| panic!("lost: {loss:?}"))));
+    for _ in 0..5 {
+        jobs.try_acquire().unwrap();
+        jobs.release_wait(LONG).unwrap();
+        assert!(wait_until(SOON, || connections(&server).iter().all(|(_, name)| name.is_empty())));
+        let [(id, _)] = connections(&server).try_into().unwrap();
+        assert_eq!(server.run::<u64>(&["CLIENT", "KILL", "ID", &id.to_string()]), 1);
+    }
+    // Also where all that are warm have gone cold.
+    let locks: Vec<Lock> = (0..8).map(|n| lock(&client, &format!("job-{n}"))).collect();
+    locks.iter().for_each(|lock| lock.try_acquire().unwrap());
+    locks.iter().for_each(|lock| lock.release_wait(LONG).unwrap());
+    server.run::<u64>(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]);
+    jobs.try_acquire().unwrap();
+    assert!(jobs.is_held());
+}
+
+#[test]
 fn the_pool_keeps_no_more_than_told() {
     let server = Server::start();
     for size in [0, 2] {

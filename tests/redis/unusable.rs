@@ -39,7 +39,7 @@ fn assert_unusable(url: &str, expected: Status) {
 }
 
 /// A server in a thread: does this to everybody who comes. Ends with the test's process.
-fn serve(talk: impl Fn(TcpStream) + Send + Clone + 'static) -> String {
+pub fn serve(talk: impl Fn(TcpStream) + Send + Clone + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     std::thread::spawn(move || {
@@ -59,7 +59,7 @@ fn say(words: &'static [u8]) -> String {
     })
 }
 
-fn swallow(mut stream: TcpStream) {
+pub fn swallow(mut stream: TcpStream) {
     let mut buffer = [0; 1024];
     while matches!(stream.read(&mut buffer), Ok(1..)) {}
 }
@@ -93,6 +93,12 @@ fn a_host_that_does_not_exist() {
     assert!(begun.elapsed() < ms(SPAN + SLACK), "{:?}", begun.elapsed());
     assert_eq!(error.status(), Status::Unreachable, "{error}");
     assert!(!format!("{error} {error:?}").contains(PASSWORD));
+    let lock = client.lock("jobs", LockOptions::new()).unwrap();
+    let begun = Instant::now();
+    let error = failure(lock.acquire(wait(SPAN)));
+    assert!(begun.elapsed() < ms(SPAN + SLACK), "{:?}", begun.elapsed());
+    assert_eq!(error.status(), Status::Unreachable, "{error}");
+    assert!(!format!("{error} {error:?} {client:?} {lock:?}").contains(PASSWORD));
 }
 
 #[test]
