@@ -403,8 +403,9 @@ impl<'a> Acquire<'a> {
         let id = shared.stage().id.unwrap_or(HolderId(self.first_id.as_u128()));
         let disclosure = disclosure::of(&shared.options);
         let contender = Contender::new(id, self.mode, timing);
+        let now = Instant::now();
         let tenant =
-            Tenant::new(contender, shared.names.clone(), disclosure, shared.clone(), ticket);
+            Tenant::new(contender, shared.names.clone(), disclosure, shared.clone(), ticket, now);
         if shared.options.fencing { tenant.fenced() } else { tenant }
     }
 

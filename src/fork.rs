@@ -1,16 +1,56 @@
 //! Which side of a fork we are on, and what a process has only one of.
 
+use std::cell::UnsafeCell;
+use std::os::fd::RawFd;
 use std::ptr;
-use std::sync::Once;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 
 use crate::error::{Error, Result, Status};
 
 static GENERATION: AtomicU32 = AtomicU32::new(0);
 static WATCH: Once = Once::new();
 
+/// The sockets of this process. Whoever opens or closes one holds the list meanwhile, and so does a
+/// fork: the child's copy is complete.
+static SOCKETS: Mutex<Vec<RawFd>> = Mutex::new(Vec::new());
+static FORKING: Forking = Forking(UnsafeCell::new(None));
+
+/// The list, as long as a fork is under way.
+struct Forking(UnsafeCell<Option<MutexGuard<'static, Vec<RawFd>>>>);
+
+// SAFETY: touched by the handlers below alone, between locking and unlocking the mutex.
+unsafe impl Sync for Forking {}
+
+/// The list of this process's sockets, locked.
+pub(crate) fn sockets() -> MutexGuard<'static, Vec<RawFd>> {
+    SOCKETS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+extern "C" fn before_fork() {
+    let sockets = sockets();
+    // SAFETY: the mutex is ours; see `Forking`.
+    unsafe { *FORKING.0.get() = Some(sockets) };
+}
+
+extern "C" fn in_parent() {
+    // SAFETY: as above.
+    drop(unsafe { (*FORKING.0.get()).take() });
+}
+
+/// Closes what the child must not keep open: the parent's locks are to be free when the parent has
+/// died, however long the child lives. To close says nothing on the wire while the parent has it open.
 extern "C" fn in_child() {
     GENERATION.fetch_add(1, Ordering::Relaxed);
+    // SAFETY: as above; the thread that forked is the one that goes on in the child.
+    let sockets = unsafe { (*FORKING.0.get()).take() };
+    let Some(mut sockets) = sockets else {
+        return;
+    };
+    for socket in sockets.drain(..) {
+        // SAFETY: the child's copy, which nothing in the child uses: see `OwnSocket`.
+        unsafe { libc::close(socket) };
+    }
 }
 
 /// A process's number in its line of forks. What was made in another generation belongs to a parent.
@@ -20,9 +60,9 @@ pub(crate) struct Generation(u32);
 impl Generation {
     /// That of this process.
     pub(crate) fn now() -> Self {
-        // SAFETY: the handler only adds to an atomic.
+        // SAFETY: the handlers do what is allowed in a child of a process with threads.
         WATCH.call_once(|| unsafe {
-            libc::pthread_atfork(None, None, Some(in_child));
+            libc::pthread_atfork(Some(before_fork), Some(in_parent), Some(in_child));
         });
         Self(GENERATION.load(Ordering::Relaxed))
     }

@@ -4,27 +4,29 @@ use std::time::{Duration, Instant};
 
 use super::commands::Commands;
 use super::endpoint::{Endpoint, Route};
-use super::link::{Frame, Link, LinkError, await_socket};
+use super::link::{Frame, Link, LinkError};
 use super::reply::Answer;
+use super::socket::{Wire, await_socket};
 use crate::error::{Error, Result, Status};
 
 /// A connection and a deadline.
 pub(crate) struct Dialogue<'a> {
     endpoint: &'a Endpoint,
-    link: Link,
+    link: Link<Wire>,
     until: Instant,
 }
 
 impl<'a> Dialogue<'a> {
     /// Begins to connect and to log in.
     pub(crate) fn open(endpoint: &'a Endpoint, route: &Route, until: Instant) -> Result<Self> {
-        let link = Link::dial(endpoint, route).map_err(|error| error.describe(endpoint))?;
+        let wire = Wire::dial(route).map_err(|e| LinkError::Connect(e).describe(endpoint))?;
+        let link = Link::new(wire, endpoint, Instant::now());
         Ok(Self { endpoint, link, until })
     }
 
     /// Asks something.
     pub(crate) fn send(&mut self, commands: Commands) {
-        self.link.queue(commands);
+        self.link.queue(commands, Instant::now());
     }
 
     /// How much time there is left.
@@ -45,21 +47,22 @@ impl<'a> Dialogue<'a> {
     /// As [`next`](Self::next), with an earlier deadline.
     pub(crate) fn next_until(&mut self, until: Instant) -> Result<Option<Frame>> {
         loop {
-            self.attempt(Link::flush)?;
-            if let Some(frame) = self.attempt(Link::next_frame)? {
+            let now = Instant::now();
+            self.attempt(|link| link.flush(now))?;
+            if let Some(frame) = self.attempt(|link| link.next_frame(now))? {
                 return Ok(Some(frame));
             }
-            let left = until.min(self.until).saturating_duration_since(Instant::now());
+            let left = until.min(self.until).saturating_duration_since(now);
             if left.is_zero() {
                 return Ok(None);
             }
-            await_socket(self.link.socket(), self.link.wants_write(), left);
+            await_socket(self.link.transport().socket(), self.link.wants_write(), left);
         }
     }
 
     fn attempt<T>(
         &mut self,
-        step: impl FnOnce(&mut Link) -> std::result::Result<T, LinkError>,
+        step: impl FnOnce(&mut Link<Wire>) -> std::result::Result<T, LinkError>,
     ) -> Result<T> {
         step(&mut self.link).map_err(|error| error.describe(self.endpoint))
     }

@@ -1,18 +1,14 @@
-//! One connection: a non-blocking socket, read in stream order.
+//! One connection, read in stream order.
 
 use std::collections::VecDeque;
 use std::fmt;
 use std::io::{self, Read};
-use std::net::Shutdown;
-use std::os::fd::AsRawFd;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use redis::{Parser, PushKind, Value};
-use socket2::{Domain, SockAddr, Socket, TcpKeepalive, Type};
 
 use super::commands::Commands;
-use super::endpoint::{Endpoint, Route};
+use super::endpoint::Endpoint;
 use super::reply::{self, Answer, Expect, Refusal};
 use crate::error::{Error, Status};
 
@@ -86,10 +82,23 @@ fn connect_status(error: &io::Error) -> Status {
     }
 }
 
+/// What carries the bytes. Nothing in here waits: what cannot be done now is `WouldBlock`.
+pub(crate) trait Transport {
+    /// Whether the connection stands, as far as was found out.
+    fn is_connected(&self) -> bool;
+    /// Finds out whether it stands by now.
+    fn finish_connect(&mut self) -> io::Result<()>;
+    /// Writes some of the bytes and says how many.
+    fn send(&mut self, bytes: &[u8]) -> io::Result<usize>;
+    /// Reads some bytes and says how many: none if the peer has closed.
+    fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize>;
+    /// Ends the connection at once.
+    fn close(&mut self);
+}
+
 /// One connection to a server.
-pub(crate) struct Link {
-    socket: Arc<Socket>,
-    connected: bool,
+pub(crate) struct Link<T> {
+    transport: T,
     logged_in: bool,
     out: Vec<u8>,
     parser: Parser,
@@ -101,24 +110,17 @@ pub(crate) struct Link {
     owed_since: Option<Instant>,
 }
 
-impl fmt::Debug for Link {
+impl<T> fmt::Debug for Link<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Link").field("expected", &self.expected).finish_non_exhaustive()
     }
 }
 
-impl Link {
-    /// Begins to connect and to log in; nothing waits.
-    pub(crate) fn dial(endpoint: &Endpoint, route: &Route) -> Result<Self, LinkError> {
-        let socket = open_socket(route).map_err(LinkError::Connect)?;
-        let connected = match socket.connect(&address_of(route).map_err(LinkError::Connect)?) {
-            Ok(()) => true,
-            Err(error) if error.raw_os_error() == Some(libc::EINPROGRESS) => false,
-            Err(error) => return Err(LinkError::Connect(error)),
-        };
+impl<T: Transport> Link<T> {
+    /// Logs in, as soon as the connection stands.
+    pub(crate) fn new(transport: T, endpoint: &Endpoint, now: Instant) -> Self {
         let mut link = Self {
-            socket: Arc::new(socket),
-            connected,
+            transport,
             logged_in: false,
             out: Vec::new(),
             parser: Parser::new(),
@@ -129,31 +131,31 @@ impl Link {
         };
         let mut login = Commands::default();
         login.login(endpoint);
-        link.queue(login);
-        Ok(link)
+        link.queue(login, now);
+        link
     }
 
     /// Adds commands to what is to be written.
-    pub(crate) fn queue(&mut self, mut commands: Commands) {
+    pub(crate) fn queue(&mut self, mut commands: Commands, now: Instant) {
         if self.expected.is_empty() && !commands.expected.is_empty() {
-            self.owed_since = Some(Instant::now());
+            self.owed_since = Some(now);
         }
         self.out.append(&mut commands.bytes);
         self.expected.append(&mut commands.expected);
     }
 
-    /// Writes as much as the socket takes.
-    pub(crate) fn flush(&mut self) -> Result<(), LinkError> {
-        if !self.connected {
-            self.finish_connect()?;
+    /// Writes as much as the connection takes.
+    pub(crate) fn flush(&mut self, now: Instant) -> Result<(), LinkError> {
+        if !self.transport.is_connected() {
+            self.transport.finish_connect().map_err(LinkError::Connect)?;
         }
         let mut written = 0;
-        while self.connected && written < self.out.len() {
-            match self.socket.send_with_flags(&self.out[written..], libc::MSG_NOSIGNAL) {
+        while self.transport.is_connected() && written < self.out.len() {
+            match self.transport.send(&self.out[written..]) {
                 Ok(count) => written += count,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(self.last_words(error)),
+                Err(error) => return Err(self.last_words(error, now)),
             }
         }
         self.out.drain(..written);
@@ -165,10 +167,10 @@ impl Link {
     }
 
     /// Why the server does not listen any more: it may have said so before it closed.
-    fn last_words(&mut self, error: io::Error) -> LinkError {
+    fn last_words(&mut self, error: io::Error, now: Instant) -> LinkError {
         self.dry = false;
         loop {
-            match self.next_frame() {
+            match self.next_frame(now) {
                 Ok(Some(_)) => {}
                 Ok(None) | Err(LinkError::Closed(_)) => return LinkError::Closed(Some(error)),
                 Err(reason) => return reason,
@@ -176,18 +178,9 @@ impl Link {
         }
     }
 
-    fn finish_connect(&mut self) -> Result<(), LinkError> {
-        match self.socket.take_error() {
-            Ok(None) => {}
-            Ok(Some(error)) | Err(error) => return Err(LinkError::Connect(error)),
-        }
-        self.connected = self.socket.peer_addr().is_ok();
-        Ok(())
-    }
-
     /// Whether there is something left to write.
     pub(crate) fn wants_write(&self) -> bool {
-        !self.connected || !self.out.is_empty()
+        !self.transport.is_connected() || !self.out.is_empty()
     }
 
     /// Whether connecting and logging in are done.
@@ -197,7 +190,7 @@ impl Link {
 
     /// Whether the connection stands at all.
     pub(crate) fn is_connected(&self) -> bool {
-        self.connected
+        self.transport.is_connected()
     }
 
     /// Whether everything asked has been answered.
@@ -211,12 +204,12 @@ impl Link {
     }
 
     /// The next thing that the server has said, if it is here already.
-    pub(crate) fn next_frame(&mut self) -> Result<Option<Frame>, LinkError> {
-        if !self.connected {
+    pub(crate) fn next_frame(&mut self, now: Instant) -> Result<Option<Frame>, LinkError> {
+        if !self.transport.is_connected() {
             return Ok(None);
         }
         loop {
-            let mut tap = Tap { socket: &self.socket, dry: &mut self.dry, end: None };
+            let mut tap = Tap { transport: &mut self.transport, dry: &mut self.dry, end: None };
             let value = match self.parser.parse_value(&mut tap) {
                 Ok(value) => value,
                 Err(_) => match tap.end {
@@ -229,25 +222,25 @@ impl Link {
                     None => return Err(LinkError::Garbage(!self.logged_in)),
                 },
             };
-            if let Some(frame) = self.interpret(value)? {
+            if let Some(frame) = self.interpret(value, now)? {
                 return Ok(Some(frame));
             }
         }
     }
 
-    fn interpret(&mut self, value: Value) -> Result<Option<Frame>, LinkError> {
+    fn interpret(&mut self, value: Value, now: Instant) -> Result<Option<Frame>, LinkError> {
         let Value::Push { kind, data } = value else {
-            return self.reply(value).map(Some);
+            return self.reply(value, now).map(Some);
         };
         match kind {
             PushKind::Message | PushKind::SMessage => Ok(message(data)),
-            PushKind::Subscribe | PushKind::SSubscribe => self.confirm(true),
-            PushKind::Unsubscribe | PushKind::SUnsubscribe => self.confirm(false),
+            PushKind::Subscribe | PushKind::SSubscribe => self.confirm(true, now),
+            PushKind::Unsubscribe | PushKind::SUnsubscribe => self.confirm(false, now),
             _ => Ok(None),
         }
     }
 
-    fn reply(&mut self, value: Value) -> Result<Frame, LinkError> {
+    fn reply(&mut self, value: Value, now: Instant) -> Result<Frame, LinkError> {
         let Some(expect) = self.expected.pop_front() else {
             return Err(LinkError::Garbage(!self.logged_in));
         };
@@ -256,11 +249,11 @@ impl Link {
         if by_push && !matches!(value, Value::ServerError(_)) {
             return Err(LinkError::Garbage(false));
         }
-        self.answered(expect, &value)
+        self.answered(expect, &value, now)
     }
 
     /// A `SUBSCRIBE` is answered by a push for each channel.
-    fn confirm(&mut self, subscribed: bool) -> Result<Option<Frame>, LinkError> {
+    fn confirm(&mut self, subscribed: bool, now: Instant) -> Result<Option<Frame>, LinkError> {
         let rest = match (self.expected.front_mut(), subscribed) {
             (Some(Expect::Subscribed(rest)), true) => rest,
             (Some(Expect::Dropped(rest) | Expect::Left(rest)), false) => rest,
@@ -272,11 +265,16 @@ impl Link {
             return Ok(None);
         }
         let expect = self.expected.pop_front().unwrap_or(Expect::Courtesy);
-        self.answered(expect, &Value::Nil).map(Some)
+        self.answered(expect, &Value::Nil, now).map(Some)
     }
 
-    fn answered(&mut self, expect: Expect, value: &Value) -> Result<Frame, LinkError> {
-        self.owed_since = (!self.expected.is_empty()).then(Instant::now);
+    fn answered(
+        &mut self,
+        expect: Expect,
+        value: &Value,
+        now: Instant,
+    ) -> Result<Frame, LinkError> {
+        self.owed_since = (!self.expected.is_empty()).then_some(now);
         let answer = reply::read(expect, value, &mut self.receivers);
         self.logged_in |= !matches!(expect, Expect::Hello | Expect::Login);
         match answer {
@@ -286,14 +284,14 @@ impl Link {
         }
     }
 
-    /// The socket, to be polled. It stays open as long as anybody has it.
-    pub(crate) fn socket(&self) -> &Arc<Socket> {
-        &self.socket
+    /// What carries the bytes.
+    pub(crate) fn transport(&self) -> &T {
+        &self.transport
     }
 
-    /// Ends the connection at once; whoever still polls it is told.
-    pub(crate) fn close(&self) {
-        let _ = self.socket.shutdown(Shutdown::Both);
+    /// Ends the connection at once.
+    pub(crate) fn close(&mut self) {
+        self.transport.close();
     }
 }
 
@@ -307,35 +305,10 @@ fn message(data: Vec<Value>) -> Option<Frame> {
     }
 }
 
-fn open_socket(route: &Route) -> io::Result<Socket> {
-    let domain = match route {
-        Route::Tcp(address) => Domain::for_address(*address),
-        Route::Unix(_) => Domain::UNIX,
-    };
-    let socket = Socket::new(domain, Type::STREAM, None)?;
-    socket.set_nonblocking(true)?;
-    if let Route::Tcp(_) = route {
-        socket.set_tcp_nodelay(true)?;
-        let keepalive = TcpKeepalive::new()
-            .with_time(Duration::from_secs(10))
-            .with_interval(Duration::from_secs(3))
-            .with_retries(3);
-        socket.set_tcp_keepalive(&keepalive)?;
-    }
-    Ok(socket)
-}
-
-fn address_of(route: &Route) -> io::Result<SockAddr> {
-    match route {
-        Route::Tcp(address) => Ok((*address).into()),
-        Route::Unix(path) => SockAddr::unix(path),
-    }
-}
-
-/// Reads a non-blocking socket for the parser, which is never shown an end of file: it would take
+/// Reads a transport for the parser, which is never shown an end of file: it would take
 /// half a reply for a broken one.
-struct Tap<'a> {
-    socket: &'a Socket,
+struct Tap<'a, T> {
+    transport: &'a mut T,
     /// The last read took all there was: the next is saved.
     dry: &'a mut bool,
     end: Option<End>,
@@ -347,15 +320,14 @@ enum End {
     Failed(io::Error),
 }
 
-impl Read for Tap<'_> {
+impl<T: Transport> Read for Tap<'_, T> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let mut socket: &Socket = self.socket;
         loop {
             if *self.dry {
                 self.end = Some(End::Dry);
                 return Err(io::ErrorKind::WouldBlock.into());
             }
-            let end = match socket.read(buffer) {
+            let end = match self.transport.receive(buffer) {
                 Ok(0) => End::Closed,
                 Ok(count) => {
                     *self.dry = count < buffer.len();
@@ -369,16 +341,4 @@ impl Read for Tap<'_> {
             return Err(io::ErrorKind::WouldBlock.into());
         }
     }
-}
-
-/// Sleeps until a socket can be read (or written, if wanted), at most so long.
-pub(crate) fn await_socket(socket: &Socket, write: bool, span: Duration) {
-    let events = libc::POLLIN | if write { libc::POLLOUT } else { 0 };
-    let mut entry = libc::pollfd { fd: socket.as_raw_fd(), events, revents: 0 };
-    let span = libc::timespec {
-        tv_sec: libc::time_t::try_from(span.as_secs()).unwrap_or(libc::time_t::MAX),
-        tv_nsec: span.subsec_nanos().into(),
-    };
-    // SAFETY: one valid entry, a valid time, no signal mask; the borrow keeps the socket open.
-    unsafe { libc::ppoll(&mut entry, 1, &span, std::ptr::null()) };
 }

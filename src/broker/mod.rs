@@ -9,9 +9,11 @@ mod dialogue;
 mod endpoint;
 mod link;
 mod reply;
+mod socket;
 
 pub(crate) use commands::Commands;
 pub(crate) use dialogue::Dialogue;
 pub(crate) use endpoint::{Endpoint, Route};
-pub(crate) use link::{Frame, Link, LinkError, await_socket};
+pub(crate) use link::{Frame, Link, LinkError, Transport};
 pub(crate) use reply::{Answer, Members};
+pub(crate) use socket::{OwnSocket, Wire, await_descriptor, await_socket};

@@ -4,6 +4,7 @@
 //! A calling thread may do the same work on its own line while it waits for a first answer, which
 //! saves two thread switches; a line's mutex decides who does.
 
+mod berth;
 mod dispatch;
 mod line;
 mod tenant;
@@ -16,13 +17,14 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use polling::{Event, Events, PollMode, Poller};
-use socket2::Socket;
 
+use crate::broker::OwnSocket;
 use crate::error::{Error, Result, Status};
 use crate::fork::PerProcess;
 
+pub(crate) use berth::Stopped;
 pub(crate) use dispatch::{dispatch, on_dispatch_thread};
-pub(crate) use line::{Line, Stopped};
+pub(crate) use line::Line;
 pub(crate) use tenant::{Landlord, Tenant, Verdict, unix_ms};
 
 /// Locks a mutex whose holders leave nothing half-done that the next one could trip over.
@@ -101,7 +103,7 @@ impl Keeper {
     }
 
     /// Takes a line in. Its socket is polled from its first [`arm`](Self::arm) on.
-    pub(crate) fn adopt(&self, line: &Arc<Line>, socket: &Arc<Socket>) -> std::io::Result<()> {
+    pub(crate) fn adopt(&self, line: &Arc<Line>, socket: &Arc<OwnSocket>) -> std::io::Result<()> {
         // SAFETY: the line keeps its socket until `dismiss` has taken it out of the poller.
         unsafe {
             self.poller.add_with_mode(&**socket, Event::none(line.key()), PollMode::Oneshot)?;
@@ -111,18 +113,18 @@ impl Keeper {
     }
 
     /// Wakes the keeper at the socket's next sign of life, once.
-    pub(crate) fn arm(&self, key: usize, socket: &Socket, write: bool) -> std::io::Result<()> {
-        self.poller.modify_with_mode(socket, Event::new(key, true, write), PollMode::Oneshot)
+    pub(crate) fn arm(&self, key: usize, socket: &OwnSocket, write: bool) -> std::io::Result<()> {
+        self.poller.modify_with_mode(&**socket, Event::new(key, true, write), PollMode::Oneshot)
     }
 
     /// Takes [`arm`](Self::arm) back.
-    pub(crate) fn disarm(&self, key: usize, socket: &Socket) -> std::io::Result<()> {
-        self.poller.modify_with_mode(socket, Event::none(key), PollMode::Oneshot)
+    pub(crate) fn disarm(&self, key: usize, socket: &OwnSocket) -> std::io::Result<()> {
+        self.poller.modify_with_mode(&**socket, Event::none(key), PollMode::Oneshot)
     }
 
     /// Lets go of a line.
-    pub(crate) fn dismiss(&self, key: usize, socket: &Socket, timer: Option<Instant>) {
-        let _ = self.poller.delete(socket);
+    pub(crate) fn dismiss(&self, key: usize, socket: &OwnSocket, timer: Option<Instant>) {
+        let _ = self.poller.delete(&**socket);
         self.reschedule(key, timer, None);
         lock(&self.lines).remove(&key);
     }

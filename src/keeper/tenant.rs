@@ -1,15 +1,19 @@
 //! One acquire on one connection: translates between the protocol core and the link.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use crate::broker::{self, Commands, Link, Members};
+use crate::broker::{self, Commands, Link, Members, Transport};
 use crate::error::{Error, Status};
 use crate::lock::{Loss, LossReason};
 use crate::protocol::{
-    Answer, Asker, Contender, Event, Input, Mode, Names, Output, Phase, Ping, ReplyTo, Stop, Time,
-    Timer, wire,
+    Answer, Asker, Contender, Event, Input, Mode, Names, Output, Phase, Ping, ReplyTo, Time, Timer,
+    wire,
 };
+
+/// How long a silent connection is believed in that no health check looks after.
+pub(crate) const UNCHECKED_PATIENCE: Duration = Duration::from_secs(20);
+const MIN_PATIENCE: Duration = Duration::from_secs(1);
 
 /// What became of an acquire.
 #[derive(Debug)]
@@ -75,6 +79,7 @@ impl Tenant {
         disclosure: wire::Disclosure,
         landlord: Arc<dyn Landlord>,
         ticket: u64,
+        now: Instant,
     ) -> Self {
         Self {
             contender,
@@ -82,7 +87,7 @@ impl Tenant {
             disclosure,
             landlord,
             ticket,
-            epoch: Instant::now(),
+            epoch: now,
             standing: Standing::Acquiring,
             broken: None,
             unhealthy: false,
@@ -96,6 +101,16 @@ impl Tenant {
             self.fence = Fence::On;
         }
         self
+    }
+
+    /// After how long a silence the system may give the connection up: not before the health checks
+    /// have done so, nor after a single packet that was lost.
+    pub(crate) fn patience(&self) -> Duration {
+        let timing = self.contender.timing();
+        match timing.health_every {
+            Duration::ZERO => UNCHECKED_PATIENCE,
+            every => every.saturating_add(every.min(timing.unavailable)).max(MIN_PATIENCE),
+        }
     }
 
     pub(crate) fn ticket(&self) -> u64 {
@@ -131,18 +146,18 @@ impl Tenant {
     }
 
     /// Feeds the protocol and carries out what it says.
-    pub(crate) fn handle(&mut self, now: Instant, input: Input, link: &mut Link) {
+    pub(crate) fn handle<T: Transport>(&mut self, now: Instant, input: Input, link: &mut Link<T>) {
         self.contender.handle(self.time(now), input);
-        self.carry_out(link);
+        self.carry_out(now, link);
     }
 
     /// Carries out what the protocol has said.
-    pub(crate) fn carry_out(&mut self, link: &mut Link) {
+    pub(crate) fn carry_out<T: Transport>(&mut self, now: Instant, link: &mut Link<T>) {
         let mut commands = Commands::default();
         while let Some(output) = self.contender.next_output() {
             self.perform(output, &mut commands);
         }
-        link.queue(commands);
+        link.queue(commands, now);
     }
 
     fn perform(&mut self, output: Output, commands: &mut Commands) {
@@ -294,11 +309,6 @@ impl Tenant {
             Standing::Leaving => self.tell(Verdict::Departed),
             Standing::Departed => {}
         }
-    }
-
-    /// Tells the protocol to leave.
-    pub(crate) fn stop(&mut self, now: Instant, stop: Stop, link: &mut Link) {
-        self.handle(now, Input::Stop(stop), link);
     }
 }
 

@@ -84,6 +84,11 @@ impl Contender {
         }
     }
 
+    /// How long is long for it.
+    pub fn timing(&self) -> &Timing {
+        &self.timing
+    }
+
     /// Switches a known fault on. Does nothing without the `mutants` feature.
     #[doc(hidden)]
     pub fn with_mutant(mut self, mutant: Option<Mutant>) -> Self {

@@ -1,0 +1,164 @@
+//! A non-blocking socket, and how it is opened, tuned and waited for.
+
+use std::io::{self, Read};
+use std::mem::ManuallyDrop;
+use std::net::Shutdown;
+use std::ops::Deref;
+use std::os::fd::{AsRawFd, RawFd};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use socket2::{Domain, SockAddr, Socket, TcpKeepalive, Type};
+
+use super::endpoint::Route;
+use super::link::Transport;
+use crate::fork::{Generation, sockets};
+
+/// A socket of this process. In a child, where [`sockets`] has closed it already, it is forgotten: its
+/// number may belong to something else by then.
+pub(crate) struct OwnSocket {
+    socket: ManuallyDrop<Socket>,
+    generation: Generation,
+}
+
+impl OwnSocket {
+    /// Opens one and takes it into the list in one step, so that no fork comes in between.
+    fn open(domain: Domain) -> io::Result<Self> {
+        let mut sockets = sockets();
+        let socket = ManuallyDrop::new(Socket::new(domain, Type::STREAM, None)?);
+        sockets.push(socket.as_raw_fd());
+        Ok(Self { socket, generation: Generation::now() })
+    }
+}
+
+impl Drop for OwnSocket {
+    fn drop(&mut self) {
+        let mut sockets = sockets();
+        if self.generation.is_ours() {
+            let number = self.socket.as_raw_fd();
+            sockets.retain(|other| *other != number);
+            // SAFETY: dropped once, here.
+            unsafe { ManuallyDrop::drop(&mut self.socket) };
+        }
+    }
+}
+
+impl Deref for OwnSocket {
+    type Target = Socket;
+
+    fn deref(&self) -> &Socket {
+        &self.socket
+    }
+}
+
+impl AsRawFd for OwnSocket {
+    fn as_raw_fd(&self) -> RawFd {
+        self.socket.as_raw_fd()
+    }
+}
+
+/// A connection to a server, as the system knows it.
+pub(crate) struct Wire {
+    socket: Arc<OwnSocket>,
+    connected: bool,
+    tcp: bool,
+    patience: Mutex<Duration>,
+}
+
+impl Wire {
+    /// Begins to connect; nothing waits.
+    pub(crate) fn dial(route: &Route) -> io::Result<Self> {
+        let (domain, tcp) = match route {
+            Route::Tcp(address) => (Domain::for_address(*address), true),
+            Route::Unix(_) => (Domain::UNIX, false),
+        };
+        let socket = OwnSocket::open(domain)?;
+        socket.set_nonblocking(true)?;
+        if tcp {
+            socket.set_tcp_nodelay(true)?;
+        }
+        let connected = match socket.connect(&address_of(route)?) {
+            Ok(()) => true,
+            Err(error) if error.raw_os_error() == Some(libc::EINPROGRESS) => false,
+            Err(error) => return Err(error),
+        };
+        let patience = Mutex::new(Duration::ZERO);
+        Ok(Self { socket: Arc::new(socket), connected, tcp, patience })
+    }
+
+    /// The socket, to be polled. It stays open as long as anybody has it.
+    pub(crate) fn socket(&self) -> &Arc<OwnSocket> {
+        &self.socket
+    }
+
+    /// Has the system give a peer up that has not acknowledged anything for about so long: what health
+    /// checks find out sooner, they find out, and what nobody checks is found out all the same.
+    pub(crate) fn tune(&self, patience: Duration) {
+        let mut current = crate::keeper::lock(&self.patience);
+        if !self.tcp || *current == patience {
+            return;
+        }
+        *current = patience;
+        let probes = patience.clamp(Duration::from_secs(4), Duration::from_secs(600)) / 4;
+        let keepalive =
+            TcpKeepalive::new().with_time(probes * 2).with_interval(probes).with_retries(2);
+        let tuned = self.socket.set_tcp_keepalive(&keepalive);
+        #[cfg(any(target_os = "linux", target_os = "android"))]
+        let tuned = tuned.and_then(|()| self.socket.set_tcp_user_timeout(Some(patience)));
+        if let Err(error) = tuned {
+            log::warn!("the connection's keepalive cannot be set: {error}");
+        }
+    }
+}
+
+impl Transport for Wire {
+    fn is_connected(&self) -> bool {
+        self.connected
+    }
+
+    fn finish_connect(&mut self) -> io::Result<()> {
+        if let Some(error) = self.socket.take_error()? {
+            return Err(error);
+        }
+        self.connected = self.socket.peer_addr().is_ok();
+        Ok(())
+    }
+
+    fn send(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.socket.send_with_flags(bytes, libc::MSG_NOSIGNAL)
+    }
+
+    fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let mut socket: &Socket = &self.socket;
+        socket.read(buffer)
+    }
+
+    fn close(&mut self) {
+        let _ = self.socket.shutdown(Shutdown::Both);
+    }
+}
+
+fn address_of(route: &Route) -> io::Result<SockAddr> {
+    match route {
+        Route::Tcp(address) => Ok((*address).into()),
+        Route::Unix(path) => SockAddr::unix(path),
+    }
+}
+
+/// Sleeps until a socket can be read (or written, if wanted), at most so long.
+pub(crate) fn await_socket(socket: &OwnSocket, write: bool, span: Duration) {
+    let events = libc::POLLIN | if write { libc::POLLOUT } else { 0 };
+    await_descriptor(socket.as_raw_fd(), events, Some(span));
+}
+
+/// Sleeps until one of these events is there, at most so long; `None` for ever. May wake early.
+pub(crate) fn await_descriptor(descriptor: RawFd, events: libc::c_short, span: Option<Duration>) {
+    let mut entry = libc::pollfd { fd: descriptor, events, revents: 0 };
+    let span = span.map(|span| libc::timespec {
+        tv_sec: libc::time_t::try_from(span.as_secs()).unwrap_or(libc::time_t::MAX),
+        tv_nsec: span.subsec_nanos().into(),
+    });
+    let span = span.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+    // SAFETY: one valid entry, a valid time or none, no signal mask.
+    unsafe { libc::ppoll(&mut entry, 1, span, std::ptr::null()) };
+}
