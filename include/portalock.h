@@ -69,6 +69,12 @@ typedef struct pl_client_options pl_client_options;
 typedef struct pl_error pl_error;
 
 /**
+ * Something that has happened. Owned by whoever received it; free it with `pl_event_free`. Immutable, so
+ * it may be read from several threads at once.
+ */
+typedef struct pl_event pl_event;
+
+/**
  * The members of a lock's channel at one moment: holders first, then waiters in their order.
  * Immutable, so it may be read from several threads at once.
  */
@@ -92,9 +98,39 @@ typedef struct pl_lock_options pl_lock_options;
 typedef int32_t pl_status;
 
 /**
+ * What an event tells of: one of the `PL_EVENT_…` numbers. A later version may add some.
+ */
+typedef int32_t pl_event_type;
+
+/**
+ * Why a held lock was lost: one of the `PL_LOSS_…` numbers.
+ */
+typedef int32_t pl_loss_reason;
+
+/**
  * How a lock is wanted or held: one of the `PL_MODE_…` numbers.
  */
 typedef int32_t pl_mode;
+
+/**
+ * What is called when an acquire that was started has ended. As with `pl_lost_callback`: `call` runs on
+ * the library's thread for callbacks, with no lock of the library held, and `drop` is called exactly once.
+ */
+typedef struct pl_acquired_callback {
+  /**
+   * Passed to the two functions. Must be usable from any thread.
+   */
+  void *context;
+  /**
+   * Called once, with what `pl_lock_acquire` would have returned and a message that lives as long as
+   * the call, empty for `PL_OK`. `NULL`: the event queue is told instead.
+   */
+  void (*call)(void *context, pl_status status, const char *message);
+  /**
+   * Called when the context is not needed any more; may be `NULL`.
+   */
+  void (*drop)(void *context);
+} pl_acquired_callback;
 
 /**
  * Where a member of a lock's channel stands: one of the `PL_STATE_…` numbers.
@@ -152,11 +188,6 @@ typedef struct pl_holder {
    */
   int64_t since_ms;
 } pl_holder;
-
-/**
- * Why a held lock was lost: one of the `PL_LOSS_…` numbers.
- */
-typedef int32_t pl_loss_reason;
 
 /**
  * The loss of a held lock, as a callback is told of it.
@@ -219,6 +250,32 @@ typedef struct pl_log_handler {
    */
   void (*drop)(void *context);
 } pl_log_handler;
+
+/**
+ * An acquire that was started with `pl_lock_acquire_start` has ended: `pl_event_status` says how.
+ */
+#define PL_EVENT_ACQUIRED 1
+
+/**
+ * A held lock is lost: `pl_event_loss_reason` says why.
+ */
+#define PL_EVENT_LOST 2
+
+/**
+ * An acquire of this lock has ended the connection of a member that did not answer: `pl_event_message`
+ * is the member's holder id, or empty if it is one that names nobody.
+ */
+#define PL_EVENT_REAPED 3
+
+/**
+ * An acquire has trouble with the server and goes on trying. Told once for each kind of trouble.
+ */
+#define PL_EVENT_TROUBLE 4
+
+/**
+ * `pl_event_count` events were not kept, because nobody fetched them: see how every lock stands.
+ */
+#define PL_EVENT_OVERFLOW 5
 
 /**
  * Nothing.
@@ -439,8 +496,9 @@ pl_status pl_client_ping(const struct pl_client *client,
                          struct pl_error **error);
 
 /**
- * Frees a client. Locks made from it go on working and keep what they need of it. `NULL`, and a client
- * that was freed before, are left alone.
+ * Frees a client. Locks made from it go on working and keep what they need of it, but there are no
+ * events any more, and the descriptor of `pl_client_event_fd` is closed as soon as the last of them is
+ * freed. `NULL`, and a client that was freed before, are left alone.
  */
 void pl_client_free(struct pl_client *client);
 
@@ -465,6 +523,115 @@ bool pl_error_retryable(const struct pl_error *error);
  * Frees an error. `NULL`, and an error that was freed before, are left alone.
  */
 void pl_error_free(struct pl_error *error);
+
+/**
+ * Begins to keep the events of all locks of a client, and gives a file descriptor for `poll`, `epoll` or
+ * any event loop: it can be read as long as an event waits for `pl_client_next_event`. Nobody may read
+ * it or close it; it is open until the client is freed. Close-on-exec. Works beside callbacks.
+ *
+ * Up to 4096 events are kept; then the next ones are counted, and one of kind `PL_EVENT_OVERFLOW` takes
+ * their place.
+ *
+ * @param client  the client
+ * @param fd      where the descriptor goes
+ * @param error   where the error goes, or `NULL`
+ * @return `PL_OK`; `PL_INVALID`; `PL_INTERNAL` where the process may open no more files; `PL_FORKED`
+ */
+pl_status pl_client_event_fd(const struct pl_client *client,
+                             int *fd,
+                             struct pl_error **error);
+
+/**
+ * Fetches the oldest event. Thread-safe: each event is fetched once. A lock that was freed has no
+ * events any more.
+ *
+ * @param client      the client
+ * @param timeout_ms  how long to wait for one: 0 for not at all, to 31622400000 (a year), or
+ *                    `PL_WAIT_FOREVER`
+ * @param event       where the event goes; `NULL` if there was none in time. Free it with
+ *                    `pl_event_free`
+ * @param error       where the error goes, or `NULL`
+ * @return `PL_OK`, also if there is no event; `PL_INVALID`, also if the client is freed meanwhile;
+ *         `PL_INTERNAL`; `PL_FORKED`
+ */
+pl_status pl_client_next_event(const struct pl_client *client,
+                               int64_t timeout_ms,
+                               struct pl_event **event,
+                               struct pl_error **error);
+
+/**
+ * What the event tells of: one of the `PL_EVENT_…` numbers; 0 of `NULL`.
+ */
+pl_event_type pl_event_type_of(const struct pl_event *event);
+
+/**
+ * The lock that the event is of; `NULL` of an overflow. It may have been freed since by another thread:
+ * functions that are given it say `PL_INVALID` then.
+ */
+struct pl_lock *pl_event_lock(const struct pl_event *event);
+
+/**
+ * The name of that lock; an empty string of an overflow. Lives until the event is freed.
+ */
+const char *pl_event_name(const struct pl_event *event);
+
+/**
+ * `PL_EVENT_ACQUIRED`: what `pl_lock_acquire` would have returned. `PL_EVENT_LOST`: `PL_LOST`.
+ * `PL_EVENT_TROUBLE`: what is wrong. Otherwise `PL_OK`.
+ */
+pl_status pl_event_status(const struct pl_event *event);
+
+/**
+ * `PL_EVENT_LOST`: why, one of the `PL_LOSS_…` numbers. Otherwise 0.
+ */
+pl_loss_reason pl_event_loss_reason(const struct pl_event *event);
+
+/**
+ * What happened, in one line of UTF-8; may be empty. Lives until the event is freed.
+ */
+const char *pl_event_message(const struct pl_event *event);
+
+/**
+ * `PL_EVENT_OVERFLOW`: how many events were not kept. Otherwise 1; 0 of `NULL`.
+ */
+uint64_t pl_event_count(const struct pl_event *event);
+
+/**
+ * Frees an event. `NULL`, and an event that was freed before, are left alone.
+ */
+void pl_event_free(struct pl_event *event);
+
+/**
+ * As `pl_lock_acquire`, and returns at once: the keep-alive thread does the work. The outcome goes to
+ * the callback, or, without one, to the client's event queue as `PL_EVENT_ACQUIRED`. `pl_lock_cancel` ends
+ * it with `PL_CANCELLED`; `pl_lock_free` ends it without a word.
+ *
+ * @param lock        the lock
+ * @param mode        `PL_MODE_SHARED`, `PL_MODE_EXCLUSIVE`, or `PL_MODE_NONE` for what the options say
+ * @param timeout_ms  as of `pl_lock_acquire`
+ * @param callback    what is called at the end; its `drop` is called also if this function fails
+ * @param error       where the error goes, or `NULL`
+ * @return `PL_OK`: it is under way. `PL_ACTIVE`; `PL_INVALID`, also where there is neither a callback nor
+ *         an event queue (`pl_client_event_fd`); `PL_INTERNAL`; `PL_FORKED`
+ */
+pl_status pl_lock_acquire_start(struct pl_lock *lock,
+                                pl_mode mode,
+                                int64_t timeout_ms,
+                                struct pl_acquired_callback callback,
+                                struct pl_error **error);
+
+/**
+ * Sets a pointer of the application's own, for what it wants to find from the lock of an event. The
+ * library does nothing with it. Thread-safe.
+ *
+ * @return `PL_OK` or `PL_INVALID`
+ */
+pl_status pl_lock_set_data(struct pl_lock *lock, void *data, struct pl_error **error);
+
+/**
+ * What `pl_lock_set_data` has set; `NULL` if nothing has, or for a lock that was freed.
+ */
+void *pl_lock_data(const struct pl_lock *lock);
 
 /**
  * Asks who is on a lock's channel, over a connection of its own. Reads and changes nothing. Blocks.
@@ -612,6 +779,27 @@ void pl_lock_cancel(struct pl_lock *lock);
 bool pl_lock_is_held(const struct pl_lock *lock);
 
 /**
+ * Makes sure that the lock is still held: a message is sent to the server that has to come back.
+ *
+ * @param lock        the lock
+ * @param timeout_ms  how long it may take: 0 to 31622400000 (a year)
+ * @param error       where the error goes, or `NULL`
+ * @return `PL_OK`: it was held after this was called. `PL_TIMEOUT`: it may be lost, and is not given up
+ *         for that. `PL_LOST`, as often as it is asked until the lock is released. `PL_NOT_HELD`;
+ *         `PL_INVALID`; `PL_FORKED`
+ */
+pl_status pl_lock_verify(struct pl_lock *lock,
+                         int64_t timeout_ms,
+                         struct pl_error **error);
+
+/**
+ * How long ago the lock was last known good, in milliseconds, rounded up: since the latest of those
+ * commands was sent that the server has answered on the lock's connection, health checks among them. -1
+ * if the lock is not held. Does not block and makes no system call.
+ */
+int64_t pl_lock_verified_age(const struct pl_lock *lock);
+
+/**
  * The fencing token of the exclusive grant that is held: a number that is higher than that of every
  * grant before it, also of other processes, languages and portalocker 4.2 or newer. A resource that
  * remembers the highest token it has seen, and refuses lower ones, is safe from a holder that acts
@@ -666,7 +854,7 @@ pl_status pl_lock_client_name(const struct pl_lock *lock,
  * @param lock      the lock
  * @param callback  the callback; its `drop` is called also if this function fails
  * @param error     where the error goes, or `NULL`
- * @return `PL_OK` or `PL_INVALID`
+ * @return `PL_OK`; `PL_INVALID`; `PL_FORKED`
  */
 pl_status pl_lock_on_lost(struct pl_lock *lock,
                           struct pl_lost_callback callback,
@@ -674,8 +862,9 @@ pl_status pl_lock_on_lost(struct pl_lock *lock,
 
 /**
  * Frees a lock. What it holds is released, an acquire that is under way in another thread ends with
- * `PL_CANCELLED`, and its callback is not called any more, unless this is called from within it.
- * `NULL`, and a lock that was freed before, are left alone. Does not block.
+ * `PL_CANCELLED`, and neither its callbacks are called any more nor are there events of it. Waits for
+ * nothing but a callback of this lock that is being called just now, unless this is called from within
+ * a callback. `NULL`, and a lock that was freed before, are left alone.
  */
 void pl_lock_free(struct pl_lock *lock);
 

@@ -1,26 +1,25 @@
-//! An acquire as the caller sees it: attempts until one is granted, the time is up, or it is no use.
+//! An acquire at work: attempts until one is granted, the time is up, or it is no use. It never waits
+//! itself; the calling thread does, or the keeper comes back to it (`Chase`).
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use uuid::{NoContext, Timestamp, Uuid};
 
 use crate::broker::Route;
-use crate::callback::CallbackSlot;
-use crate::client;
+use crate::callback::{AcquiredCallback, Callback, fire_once};
 use crate::disclosure;
 use crate::error::{Error, Result, Status};
-use crate::fork::Generation;
-use crate::keeper::{Landlord, Line, Stopped, Tenant, Verdict, lock};
-use crate::lock::Loss;
-use crate::options::{LockOptions, Wait};
-use crate::protocol::{Contender, HolderId, Mode, Names, Stop, Timing};
+use crate::events::EventKind;
+use crate::keeper::{Keeper, Line, Stopped, Task, Tenant, lock};
+use crate::options::Wait;
+use crate::protocol::{Contender, HolderId, Mode, Stop, Timing};
+use crate::pursuit::{Next, Pursuit, worth_another};
+use crate::standing::{Kind, Shared, Stage, Watcher};
 
 /// How long the calling thread serves its own connection before it leaves it to the keeper.
 const DRIVE: Duration = Duration::from_millis(3);
-/// Between two attempts at a server that cannot be used: doubles from the first to the last.
-const BACKOFF: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(250));
 /// Between two counts, for the first in line.
 const COUNT_EVERY: Duration = Duration::from_millis(20);
 /// How long the first ping waits for its answers.
@@ -29,229 +28,37 @@ const ASK_AGAIN: Duration = Duration::from_millis(50);
 /// No two attempts have the same ticket, of whichever locks: they meet on pooled connections.
 static NEXT_TICKET: AtomicU64 = AtomicU64::new(1);
 
-/// A lock's state, shared by its handle, its acquires and the keeper.
-pub(crate) struct Shared {
-    client: Arc<client::Shared>,
-    pub(crate) names: Arc<Names>,
-    pub(crate) options: LockOptions,
-    pub(crate) lost: CallbackSlot,
-    held: AtomicBool,
-    stage: Mutex<Stage>,
-    changed: Condvar,
-}
-
-#[derive(Default)]
-struct Stage {
-    kind: Kind,
-    /// The present attempt, so that what an earlier one still brings is not taken for this one's.
-    ticket: u64,
-    id: Option<HolderId>,
-    token: Option<u64>,
-    line: Option<Arc<Line>>,
-    /// Whether the present attempt was granted: it stays so although the lock may be released or lost
-    /// again, by another thread, before the one that acquires it has woken up.
-    granted: bool,
-    /// How the present attempt has failed, if it has.
-    failure: Option<Error>,
-    /// How many waiters come first, once that is known.
-    ahead: Option<usize>,
-    cancelled: bool,
-    closed: bool,
-    lookup: Option<Result<Vec<Route>>>,
-    departing: Option<u64>,
-}
-
-#[derive(Default)]
-enum Kind {
-    #[default]
-    Idle,
-    Acquiring,
-    Held,
-    Releasing,
-    Lost(Loss),
-}
-
-impl Shared {
-    pub(crate) fn new(
-        client: Arc<client::Shared>,
-        names: Arc<Names>,
-        options: LockOptions,
-    ) -> Self {
-        Self {
-            client,
-            names,
-            options,
-            lost: CallbackSlot::default(),
-            held: AtomicBool::new(false),
-            stage: Mutex::default(),
-            changed: Condvar::new(),
-        }
-    }
-
-    pub(crate) fn generation(&self) -> Generation {
-        self.client.generation()
-    }
-
-    pub(crate) fn is_held(&self) -> bool {
-        self.held.load(Ordering::Acquire)
-    }
-
-    pub(crate) fn id(&self) -> Option<HolderId> {
-        let stage = self.stage();
-        match stage.kind {
-            Kind::Acquiring | Kind::Held => stage.id,
-            _ => None,
-        }
-    }
-
-    pub(crate) fn fencing_token(&self) -> Option<u64> {
-        let stage = self.stage();
-        stage.token.filter(|_| matches!(stage.kind, Kind::Held))
-    }
-
-    fn stage(&self) -> MutexGuard<'_, Stage> {
-        lock(&self.stage)
-    }
-
-    /// Sleeps until `done`, or until then; `false` if the time is up first.
-    fn wait<'a>(
-        &self,
-        mut stage: MutexGuard<'a, Stage>,
-        until: Option<Instant>,
-        done: impl Fn(&Stage) -> bool,
-    ) -> (MutexGuard<'a, Stage>, bool) {
-        while !done(&stage) {
-            let Some(until) = until else {
-                stage = self.changed.wait(stage).unwrap_or_else(PoisonError::into_inner);
-                continue;
-            };
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return (stage, false);
-            }
-            let woken = self.changed.wait_timeout(stage, left);
-            stage = woken.unwrap_or_else(PoisonError::into_inner).0;
-        }
-        (stage, true)
-    }
-
-    pub(crate) fn cancel(&self) {
-        let mut stage = self.stage();
-        if let Kind::Acquiring = stage.kind {
-            stage.cancelled = true;
-            self.changed.notify_all();
-        }
-    }
-
-    pub(crate) fn close(&self) {
-        self.stage().closed = true;
-        self.cancel();
-        let _ = self.release();
-    }
-
-    pub(crate) fn release(&self) -> Result<()> {
-        let (line, ticket) = {
-            let mut stage = self.stage();
-            match &stage.kind {
-                Kind::Held => {}
-                Kind::Lost(_) => return Err(stage.take_loss()),
-                _ => return Err(Error::new(Status::NotHeld, "the lock is not held")),
-            }
-            stage.kind = Kind::Releasing;
-            stage.departing = Some(stage.ticket);
-            self.held.store(false, Ordering::Release);
-            (stage.line.take(), stage.ticket)
-        };
-        let stopped = line.as_ref().map(|line| line.stop(ticket, Stop::Release));
-        if let (Some(line), Some(Stopped::Held)) = (line, stopped) {
-            self.client.give_back(line);
-        }
-        let mut stage = self.stage();
-        match stage.kind {
-            Kind::Releasing if stage.ticket == ticket => {
-                stage.kind = Kind::Idle;
-                Ok(())
-            }
-            Kind::Lost(_) if stage.ticket == ticket => Err(stage.take_loss()),
-            // It was lost just now, and another thread has acquired it anew.
-            _ => Err(Error::new(Status::Lost, "the lock was lost while it was released")),
-        }
-    }
-
-    pub(crate) fn await_departure(&self, until: Instant) -> Result<()> {
-        let done = |stage: &Stage| stage.departing.is_none();
-        let (_stage, departed) = self.wait(self.stage(), Some(until), done);
-        match departed {
-            true => Ok(()),
-            false => {
-                let text = "the server has not confirmed the release in time";
-                Err(Error::new(Status::Timeout, text))
-            }
-        }
-    }
-}
-
-impl Stage {
-    /// Whether this attempt was granted. Nobody else begins one before it has ended, so whatever has
-    /// come after it came after its grant.
-    fn has_granted(&self, ticket: u64) -> bool {
-        self.granted || self.ticket != ticket
-    }
-
-    fn take_loss(&mut self) -> Error {
-        let message = match std::mem::take(&mut self.kind) {
-            Kind::Lost(loss) => format!("the lock was lost: {}", loss.message),
-            _ => "the lock was lost".to_owned(),
-        };
-        Error::new(Status::Lost, message)
-    }
-}
-
-impl Landlord for Shared {
-    fn hear(&self, ticket: u64, verdict: Verdict) {
-        let mut stage = self.stage();
-        if let Verdict::Departed = verdict {
-            if stage.departing == Some(ticket) {
-                stage.departing = None;
-                self.changed.notify_all();
-            }
-            return;
-        }
-        if stage.ticket != ticket {
-            return;
-        }
-        match verdict {
-            Verdict::Granted(token) => {
-                stage.kind = Kind::Held;
-                stage.granted = true;
-                stage.token = token;
-                self.held.store(true, Ordering::Release);
-            }
-            Verdict::Queued(ahead) => stage.ahead = Some(ahead),
-            Verdict::Failed(error) => stage.failure = Some(error),
-            Verdict::Lost(loss) => {
-                self.held.store(false, Ordering::Release);
-                stage.line = None;
-                stage.departing = None;
-                stage.kind = Kind::Lost(loss.clone());
-                self.lost.fire(loss);
-            }
-            Verdict::Departed => {}
-        }
-        self.changed.notify_all();
-    }
-}
-
 /// One call to acquire.
-pub(crate) struct Acquire<'a> {
-    shared: &'a Arc<Shared>,
+pub(crate) struct Acquire {
+    shared: Arc<Shared>,
     mode: Mode,
-    once: bool,
-    started: Instant,
-    deadline: Option<Instant>,
+    pursuit: Pursuit,
     first_id: Uuid,
     /// Which of the server's addresses to try next.
     turn: usize,
+    /// The kind of trouble that was reported last.
+    trouble: Option<Status>,
+    doing: Doing,
+}
+
+/// What an acquire is at.
+enum Doing {
+    /// About to try.
+    Starting,
+    /// The server's name is being looked up, until then at the most.
+    LookingUp(Instant),
+    /// An attempt is under way.
+    Trying { ticket: u64, line: Arc<Line>, at_once: bool },
+    /// There is to be another attempt, not before then.
+    Resting(Instant),
+}
+
+/// What came of looking at an acquire.
+enum Poll {
+    /// Look again when there is news, or then.
+    Pending(Option<Instant>),
+    /// It has ended.
+    Ready(Result<()>),
 }
 
 /// How an attempt failed.
@@ -262,27 +69,20 @@ struct Failure {
     at_once: bool,
 }
 
-impl<'a> Acquire<'a> {
+impl Acquire {
     /// Claims the lock object.
-    pub(crate) fn begin(shared: &'a Arc<Shared>, mode: Mode, wait: Wait) -> Result<Self> {
-        let started = Instant::now();
+    pub(crate) fn begin(shared: &Arc<Shared>, mode: Mode, wait: Wait) -> Result<Self> {
+        let options = &shared.options;
         let wait = match wait {
-            _ if shared.options.fail_when_locked => Wait::Once,
-            Wait::Default => shared.options.wait,
+            _ if options.fail_when_locked => Wait::Once,
+            Wait::Default => options.wait,
             wait => wait,
         };
-        let wait = if wait == Wait::For(Duration::ZERO) { Wait::Once } else { wait };
-        let deadline = match wait {
-            Wait::For(span) => Some(started + span.min(crate::options::MAX_SPAN)),
-            Wait::Once => {
-                // Enough to connect, and to hear or to give up those who do not answer.
-                let patience = shared.options.unavailable_timeout.saturating_mul(2);
-                Some(started + shared.client.connect_timeout() + patience)
-            }
-            Wait::Forever | Wait::Default => None,
-        };
+        let patience =
+            shared.client.connect_timeout().saturating_add(options.unavailable_timeout * 2);
+        let pursuit = Pursuit::new(wait, patience, Instant::now());
         let mut stage = shared.stage();
-        if stage.closed {
+        if shared.is_closed() {
             return Err(Error::new(Status::Invalid, "the lock was closed before"));
         }
         if !matches!(stage.kind, Kind::Idle | Kind::Lost(_)) {
@@ -292,19 +92,118 @@ impl<'a> Acquire<'a> {
         stage.kind = Kind::Acquiring;
         stage.cancelled = false;
         stage.id = None;
-        let once = wait == Wait::Once;
-        let first_id = Uuid::now_v7();
-        Ok(Self { shared, mode, once, started, deadline, first_id, turn: 0 })
+        drop(stage);
+        Ok(Self {
+            shared: shared.clone(),
+            mode,
+            pursuit,
+            first_id: Uuid::now_v7(),
+            turn: 0,
+            trouble: None,
+            doing: Doing::Starting,
+        })
     }
 
-    /// Tries until it is granted or hopeless.
+    /// Tries until it is granted or hopeless, in the calling thread.
     pub(crate) fn run(mut self) -> Result<()> {
-        let outcome = self.pursue();
+        let shared = self.shared.clone();
+        loop {
+            let until = match self.poll(DRIVE) {
+                Poll::Ready(outcome) => return outcome,
+                Poll::Pending(until) => until,
+            };
+            drop(shared.wait(shared.stage(), until, |stage| stage.news));
+        }
+    }
+
+    /// Lets the keeper try. What comes of it is told to the callback that was set, or to the client's
+    /// event queue.
+    pub(crate) fn start(self, done: Option<AcquiredCallback>) -> Result<()> {
+        let keeper = match Keeper::get() {
+            Ok(keeper) => keeper,
+            Err(error) => return self.end(Err(error)),
+        };
+        let shared = self.shared.clone();
+        let key = keeper.new_key();
+        let chase = Arc::new(Chase {
+            key,
+            keeper,
+            done: done.map(|call| shared.acquired.add(call)),
+            acquire: Mutex::new(Some(self)),
+            timer: Mutex::new(None),
+        });
+        chase.keeper.take_on(key, chase.clone());
+        let mut stage = shared.stage();
+        // It may have been cancelled, by another thread, before there was anybody to be woken.
+        stage.watcher = Some(chase.clone());
+        chase.wake();
+        Ok(())
+    }
+
+    /// Goes on as far as that is possible without waiting, but for `drive` on its own connection.
+    fn poll(&mut self, drive: Duration) -> Poll {
+        self.shared.stage().news = false;
+        loop {
+            let now = Instant::now();
+            let step = match &self.doing {
+                Doing::Starting => self.attempt(drive),
+                Doing::LookingUp(until) => match self.looked_up(*until, now) {
+                    None => return Poll::Pending(Some(*until)),
+                    Some(found) => self.dial(found, drive),
+                },
+                Doing::Trying { ticket, line, at_once } => {
+                    let (ticket, line, at_once) = (*ticket, line.clone(), *at_once);
+                    match self.conclude(ticket, &line, at_once, now) {
+                        None => return Poll::Pending(self.pursuit.deadline()),
+                        Some(Ok(())) => return Poll::Ready(self.end(Ok(()))),
+                        Some(Err(failure)) => Err(failure),
+                    }
+                }
+                Doing::Resting(until) => {
+                    let until = self.pursuit.bounded(*until);
+                    if self.shared.stage().cancelled {
+                        return Poll::Ready(self.end(Err(cancelled_error())));
+                    }
+                    if now < until {
+                        return Poll::Pending(Some(until));
+                    }
+                    if self.pursuit.is_overdue(now) {
+                        let error = self.pursuit.spent();
+                        return Poll::Ready(self.end(Err(error)));
+                    }
+                    Ok(Doing::Starting)
+                }
+            };
+            self.doing = match step {
+                Ok(doing) => doing,
+                Err(Failure { error, at_once }) => {
+                    self.report(&error);
+                    match self.pursuit.failed(error, at_once, Instant::now()) {
+                        Next::Retry(at) => Doing::Resting(at),
+                        Next::End(error) => return Poll::Ready(self.end(Err(error))),
+                    }
+                }
+            };
+        }
+    }
+
+    /// Trouble that an acquire goes on with would otherwise be known at its end only.
+    fn report(&mut self, error: &Error) {
+        let status = Some(error.status());
+        if self.trouble != status && worth_another(error.status()) {
+            self.trouble = status;
+            self.shared.report(EventKind::Trouble(error.clone()));
+        }
+    }
+
+    /// Frees the lock object for the next acquire if this one has failed.
+    fn end(&self, outcome: Result<()>) -> Result<()> {
         let mut stage = self.shared.stage();
+        stage.watcher = None;
         if outcome.is_err() {
             stage.kind = Kind::Idle;
             stage.line = None;
-        } else if stage.closed {
+        } else if self.shared.is_closed() {
             drop(stage);
             let _ = self.shared.release();
             return Err(cancelled_error());
@@ -312,62 +211,60 @@ impl<'a> Acquire<'a> {
         outcome
     }
 
-    fn pursue(&mut self) -> Result<()> {
-        let mut pause = BACKOFF.0;
-        let mut before = None;
-        loop {
-            let begun = Instant::now();
-            let Failure { error, at_once } = match self.attempt() {
-                Ok(()) => return Ok(()),
-                Err(failure) => failure,
-            };
-            // Of an attempt that the deadline cut short, silence says nothing: what came before does.
-            let brief = begun.elapsed() * 2 < self.started.elapsed();
-            if error.status() == Status::Unresponsive && brief && self.is_overdue() {
-                return Err(before.unwrap_or(error));
-            }
-            if !is_passing(error.status()) || (self.once && !at_once) {
-                return Err(error);
-            }
-            let rest = if at_once { Duration::ZERO } else { pause };
-            self.rest(rest).map_err(|ended| ended.unwrap_or_else(|| error.clone()))?;
-            before = Some(error);
-            if !at_once {
-                pause = (pause * 2).min(BACKOFF.1);
-            }
-        }
-    }
-
-    /// Waits for the next attempt. `Err` if there is to be none: the time is up (`None`), or the
-    /// acquire was cancelled.
-    fn rest(&self, pause: Duration) -> std::result::Result<(), Option<Error>> {
-        let rested = Instant::now() + pause;
-        let until = self.deadline.map_or(rested, |deadline| deadline.min(rested));
-        let (stage, cancelled) =
-            self.shared.wait(self.shared.stage(), Some(until), |stage| stage.cancelled);
-        drop(stage);
-        match self.deadline {
-            _ if cancelled => Err(Some(cancelled_error())),
-            _ if self.is_overdue() => Err(None),
-            _ => Ok(()),
-        }
-    }
-
-    fn is_overdue(&self) -> bool {
-        self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
-    }
-
-    fn attempt(&mut self) -> std::result::Result<(), Failure> {
+    fn attempt(&mut self, drive: Duration) -> std::result::Result<Doing, Failure> {
+        self.pursuit.begin(Instant::now());
         let ticket = self.new_ticket();
         let tenant = || self.tenant(ticket);
-        let (line, at_once) = match self.shared.client.move_into_pool(tenant) {
-            Some(line) => (line, true),
-            None => self.dial(ticket)?,
-        };
+        if let Some(line) = self.shared.client.move_into_pool(tenant) {
+            return Ok(self.pursue(ticket, line, true, drive));
+        }
+        let client = &self.shared.client;
+        if !client.needs_lookup() {
+            let routes = client.routes();
+            return self.dial(routes, drive);
+        }
+        self.shared.stage().lookup = None;
+        let shared = self.shared.clone();
+        let found = client.look_up(move |found| {
+            let mut stage = shared.stage();
+            stage.lookup = Some(found);
+            shared.notify(&mut stage);
+        });
+        found.map_err(|error| Failure { error, at_once: false })?;
+        let limit = Instant::now() + client.connect_timeout();
+        Ok(Doing::LookingUp(self.pursuit.bounded(limit)))
+    }
+
+    fn looked_up(&self, until: Instant, now: Instant) -> Option<Result<Vec<Route>>> {
+        let mut stage = self.shared.stage();
+        match stage.lookup.take() {
+            _ if stage.cancelled => Some(Err(cancelled_error())),
+            None if now < until => None,
+            None => Some(Err(self.shared.client.lookup_timeout())),
+            found => found,
+        }
+    }
+
+    fn dial(
+        &mut self,
+        routes: Result<Vec<Route>>,
+        drive: Duration,
+    ) -> std::result::Result<Doing, Failure> {
+        let routes = routes.map_err(|error| Failure { error, at_once: false })?;
+        let turn = self.turn % routes.len();
+        self.turn = turn + 1;
+        let more = self.turn < routes.len();
+        let ticket = self.shared.stage().ticket;
+        match self.shared.client.move_into_new(&routes[turn], self.tenant(ticket)) {
+            Ok(line) => Ok(self.pursue(ticket, line, more, drive)),
+            Err(error) => Err(Failure { error, at_once: more }),
+        }
+    }
+
+    fn pursue(&self, ticket: u64, line: Arc<Line>, at_once: bool, drive: Duration) -> Doing {
         self.shared.stage().line = Some(line.clone());
-        let drive_until = Instant::now() + DRIVE;
-        line.drive(ticket, self.deadline.map_or(drive_until, |at| at.min(drive_until)));
-        self.conclude(ticket, line, at_once)
+        line.drive(ticket, self.pursuit.bounded(Instant::now() + drive));
+        Doing::Trying { ticket, line, at_once }
     }
 
     fn new_ticket(&self) -> u64 {
@@ -392,118 +289,69 @@ impl<'a> Acquire<'a> {
     }
 
     fn tenant(&self, ticket: u64) -> Tenant {
-        let shared = self.shared;
+        let shared = &self.shared;
+        let options = &shared.options;
         let timing = Timing {
             count_every: COUNT_EVERY,
-            ask_again: ASK_AGAIN.min(shared.options.unavailable_timeout),
-            unavailable: shared.options.unavailable_timeout,
-            check_interval: shared.options.check_interval,
-            health_every: shared.options.health_check_interval,
+            ask_again: ASK_AGAIN.min(options.unavailable_timeout),
+            unavailable: options.unavailable_timeout,
+            check_interval: options.check_interval,
+            health_every: options.health_check_interval,
         };
         let id = shared.stage().id.unwrap_or(HolderId(self.first_id.as_u128()));
-        let disclosure = disclosure::of(&shared.options);
         let contender = Contender::new(id, self.mode, timing);
+        let (names, disclosure) = (shared.names.clone(), disclosure::of(options));
         let now = Instant::now();
-        let tenant =
-            Tenant::new(contender, shared.names.clone(), disclosure, shared.clone(), ticket, now);
-        if shared.options.fencing { tenant.fenced() } else { tenant }
+        let tenant = Tenant::new(contender, names, disclosure, shared.clone(), ticket, now);
+        if options.fencing { tenant.fenced() } else { tenant }
     }
 
-    fn dial(&mut self, ticket: u64) -> std::result::Result<(Arc<Line>, bool), Failure> {
-        let final_failure = |error| Failure { error, at_once: false };
-        let routes = self.routes().map_err(final_failure)?;
-        let turn = self.turn % routes.len();
-        self.turn = turn + 1;
-        let more = self.turn < routes.len();
-        match self.shared.client.move_into_new(&routes[turn], self.tenant(ticket)) {
-            Ok(line) => Ok((line, more)),
-            Err(error) => Err(Failure { error, at_once: more }),
-        }
-    }
-
-    fn routes(&self) -> Result<Vec<Route>> {
-        let client = &self.shared.client;
-        if !client.needs_lookup() {
-            return client.routes();
-        }
-        self.shared.stage().lookup = None;
-        let shared = self.shared.clone();
-        client.look_up(move |found| {
-            shared.stage().lookup = Some(found);
-            shared.changed.notify_all();
-        })?;
-        let limit = Instant::now() + client.connect_timeout();
-        let until = self.deadline.map_or(limit, |at| at.min(limit));
-        let done = |stage: &Stage| stage.lookup.is_some() || stage.cancelled;
-        let (mut stage, _) = self.shared.wait(self.shared.stage(), Some(until), done);
-        if stage.cancelled {
-            return Err(cancelled_error());
-        }
-        stage.lookup.take().unwrap_or_else(|| Err(client.lookup_timeout()))
-    }
-
-    /// Waits for the end of an attempt.
+    /// Looks whether an attempt has ended, and ends it if its time is up; `None` if it goes on.
     fn conclude(
         &self,
         ticket: u64,
-        line: Arc<Line>,
+        line: &Arc<Line>,
         at_once: bool,
-    ) -> std::result::Result<(), Failure> {
-        let ended = |stage: &Stage| {
-            stage.cancelled
-                || stage.failure.is_some()
-                || stage.has_granted(ticket)
-                || (self.once && stage.ahead.is_some())
-        };
-        let (mut stage, in_time) = self.shared.wait(self.shared.stage(), self.deadline, ended);
+        now: Instant,
+    ) -> Option<std::result::Result<(), Failure>> {
+        let mut stage = self.shared.stage();
         if stage.has_granted(ticket) {
-            return Ok(());
+            return Some(Ok(()));
         }
         if let Some(error) = stage.failure.take() {
             let at_once = at_once && worth_another(error.status());
-            return Err(Failure { error, at_once });
+            return Some(Err(Failure { error, at_once }));
         }
+        let queued = self.pursuit.is_once() && stage.ahead.is_some();
         let cancelled = stage.cancelled;
+        if !cancelled && !queued && !self.pursuit.is_overdue(now) {
+            return None;
+        }
         drop(stage);
         let stop = if cancelled { Stop::Cancel } else { Stop::Timeout };
         let stopped = line.stop(ticket, stop);
+        let failure = |stage: &mut Stage| match stage.has_granted(ticket) {
+            true => Ok(()),
+            false => Err(stage.failure.take()),
+        };
         let error = match stopped {
-            Stopped::Held => return Ok(()),
-            Stopped::Ended => match &mut *self.shared.stage() {
-                stage if stage.has_granted(ticket) => return Ok(()),
-                stage => stage.failure.take(),
+            Stopped::Held => return Some(Ok(())),
+            Stopped::Ended => match failure(&mut self.shared.stage()) {
+                Ok(()) => return Some(Ok(())),
+                Err(error) => error,
             },
             Stopped::Joining | Stopped::Waiting => {
-                self.shared.client.give_back(line);
+                self.shared.client.give_back(line.clone());
                 None
             }
         };
-        let error = match error {
-            _ if cancelled => cancelled_error(),
-            Some(error) => error,
-            None => self.overdue(in_time, stopped),
+        let overdue = || {
+            let ahead = self.shared.stage().ahead;
+            let name = self.shared.names.channel();
+            self.pursuit.overdue(name, queued, stopped, ahead, Instant::now())
         };
-        Err(Failure { error, at_once: false })
-    }
-
-    fn overdue(&self, in_time: bool, stopped: Stopped) -> Error {
-        let ahead = self.shared.stage().ahead;
-        let name = self.shared.names.channel();
-        let waited = self.started.elapsed().as_millis();
-        if self.once && in_time {
-            return Error::new(Status::Locked, format!("lock {name:?} is held by somebody else"));
-        }
-        if stopped == Stopped::Joining {
-            let text = format!("the server has not answered for {waited} ms");
-            return Error::new(Status::Unresponsive, text);
-        }
-        let status = if self.once { Status::Locked } else { Status::Timeout };
-        let who = match ahead {
-            None => "some members of the channel do not answer".to_owned(),
-            Some(0) => "somebody else holds it, nobody else waits before us".to_owned(),
-            Some(n) => format!("somebody else holds it, {n} wait before us"),
-        };
-        Error::new(status, format!("lock {name:?} not acquired in {waited} ms: {who}"))
+        let error = if cancelled { cancelled_error() } else { error.unwrap_or_else(overdue) };
+        Some(Err(Failure { error, at_once: false }))
     }
 }
 
@@ -511,14 +359,72 @@ fn cancelled_error() -> Error {
     Error::new(Status::Cancelled, "the acquire was cancelled")
 }
 
-/// Whether time may mend it.
-fn is_passing(status: Status) -> bool {
-    use Status::*;
-    matches!(status, Refused | Unreachable | Unresponsive | Server | Disconnected)
+/// An acquire that was started, and that the keeper comes back to.
+struct Chase {
+    key: usize,
+    keeper: Arc<Keeper>,
+    /// Who is told of the end; the event queue if it is nobody.
+    done: Option<Arc<Callback<Result<()>>>>,
+    /// `None` once it has ended.
+    acquire: Mutex<Option<Acquire>>,
+    timer: Mutex<Option<Instant>>,
 }
 
-/// Whether another address, or a fresh connection, may do better.
-fn worth_another(status: Status) -> bool {
-    use Status::*;
-    matches!(status, Refused | Unreachable | Unresponsive | Disconnected)
+impl Chase {
+    fn set_timer(&self, at: Option<Instant>) {
+        let mut timer = lock(&self.timer);
+        self.keeper.reschedule(self.key, *timer, at);
+        *timer = at;
+    }
+
+    fn finish(&self, acquire: &Acquire, outcome: Result<()>) {
+        self.set_timer(None);
+        self.keeper.let_go(self.key);
+        let shared = acquire.shared.clone();
+        match self.done.clone() {
+            Some(done) => fire_once(shared, |shared| &shared.acquired, done, outcome),
+            None => shared.report(EventKind::Acquired(outcome)),
+        }
+    }
+}
+
+impl Watcher for Chase {
+    fn wake(&self) {
+        self.set_timer(Some(Instant::now()));
+    }
+}
+
+impl Task for Chase {
+    fn attend(&self, _fired: bool) {
+        let mut place = lock(&self.acquire);
+        let Some(acquire) = place.as_mut() else {
+            return;
+        };
+        // Before looking: whatever happens from here on sets it anew.
+        self.set_timer(None);
+        match acquire.poll(Duration::ZERO) {
+            Poll::Pending(until) => {
+                let mut timer = lock(&self.timer);
+                if timer.is_none() {
+                    self.keeper.reschedule(self.key, None, until);
+                    *timer = until;
+                }
+            }
+            Poll::Ready(outcome) => {
+                let ended = place.take();
+                drop(place);
+                if let Some(acquire) = ended {
+                    self.finish(&acquire, outcome);
+                }
+            }
+        }
+    }
+
+    fn abandon(&self, why: &str) {
+        let ended = lock(&self.acquire).take();
+        if let Some(acquire) = ended {
+            let outcome = acquire.end(Err(Error::new(Status::Internal, why)));
+            self.finish(&acquire, outcome);
+        }
+    }
 }

@@ -1,52 +1,94 @@
-//! A callback that can be replaced at any moment and is never called after that.
+//! Callbacks that are never called after they were taken back.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
+use crate::error::Result;
 use crate::keeper::{dispatch, lock, on_dispatch_thread};
 use crate::lock::Loss;
 
+/// A function that is told something, on the dispatch thread.
+pub type Call<A> = Box<dyn FnMut(&A) + Send>;
 /// What is called when a lock is lost.
-pub(crate) type LostCallback = Box<dyn FnMut(&Loss) + Send>;
+pub type LostCallback = Call<Loss>;
+/// What is called when an acquire that was started has ended.
+pub type AcquiredCallback = Call<Result<()>>;
 
-struct Callback {
-    call: Mutex<LostCallback>,
+pub(crate) struct Callback<A> {
+    call: Mutex<Call<A>>,
     retired: AtomicBool,
 }
 
-/// The place of one callback.
-#[derive(Default)]
-pub(crate) struct CallbackSlot {
-    current: Mutex<Option<Arc<Callback>>>,
+impl<A> Callback<A> {
+    fn new(call: Call<A>) -> Arc<Self> {
+        Arc::new(Self { call: Mutex::new(call), retired: AtomicBool::new(false) })
+    }
+
+    fn run(&self, argument: &A) {
+        let mut call = lock(&self.call);
+        if !self.retired.load(Ordering::Acquire) {
+            call(argument);
+        }
+    }
 }
 
-impl CallbackSlot {
-    /// Replaces the callback. The one before is not called any more once this returns; it may be
-    /// under way still only if this is called from within it.
-    pub(crate) fn set(&self, call: Option<LostCallback>) {
-        let new = call.map(|call| {
-            Arc::new(Callback { call: Mutex::new(call), retired: AtomicBool::new(false) })
-        });
+/// A place for callbacks of one kind.
+pub(crate) struct CallbackSlot<A> {
+    current: Mutex<Vec<Arc<Callback<A>>>>,
+}
+
+impl<A> Default for CallbackSlot<A> {
+    fn default() -> Self {
+        Self { current: Mutex::default() }
+    }
+}
+
+impl<A: Send + 'static> CallbackSlot<A> {
+    /// Replaces what was set before, which is not called any more once this returns; it may be under
+    /// way still only if this is called from within a callback.
+    pub(crate) fn set(&self, call: Option<Call<A>>) {
+        let new = call.map(Callback::new).into_iter().collect();
         let old = std::mem::replace(&mut *lock(&self.current), new);
-        let Some(old) = old else {
+        for callback in &old {
+            callback.retired.store(true, Ordering::Release);
+        }
+        if on_dispatch_thread() {
             return;
-        };
-        old.retired.store(true, Ordering::Release);
-        if !on_dispatch_thread() {
-            drop(lock(&old.call));
+        }
+        for callback in old {
+            drop(lock(&callback.call));
         }
     }
 
-    /// Has the callback called on the dispatch thread, if there is one.
-    pub(crate) fn fire(&self, loss: Loss) {
-        let Some(callback) = lock(&self.current).clone() else {
-            return;
-        };
-        dispatch(Box::new(move || {
-            let mut call = lock(&callback.call);
-            if !callback.retired.load(Ordering::Acquire) {
-                call(&loss);
-            }
-        }));
+    /// Adds one that will be called once, by [`fire_once`](Self::fire_once).
+    pub(crate) fn add(&self, call: Call<A>) -> Arc<Callback<A>> {
+        let new = Callback::new(call);
+        lock(&self.current).push(new.clone());
+        new
     }
+
+    /// Has what is set called on the dispatch thread.
+    pub(crate) fn fire(&self, argument: A) {
+        let last = lock(&self.current).last().cloned();
+        if let Some(callback) = last {
+            dispatch(Box::new(move || callback.run(&argument)));
+        }
+    }
+}
+
+/// Has one that was added called on the dispatch thread, and takes it out after that. `slot` finds the
+/// place it was added to.
+pub(crate) fn fire_once<A, S>(
+    owner: Arc<S>,
+    slot: fn(&S) -> &CallbackSlot<A>,
+    callback: Arc<Callback<A>>,
+    argument: A,
+) where
+    A: Send + 'static,
+    S: Send + Sync + 'static,
+{
+    dispatch(Box::new(move || {
+        callback.run(&argument);
+        lock(&slot(&owner).current).retain(|other| !Arc::ptr_eq(other, &callback));
+    }));
 }

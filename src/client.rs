@@ -1,11 +1,14 @@
 //! Where the server is, and the warm connections to it.
 
 use std::fmt;
-use std::sync::{Arc, Mutex};
+use std::os::fd::RawFd;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use crate::broker::{Dialogue, Endpoint, Route};
 use crate::error::{Error, Result, Status};
+use crate::events::{Event, Events};
 use crate::fork::Generation;
 use crate::inspect::{self, Holder, Reaped};
 use crate::keeper::{Keeper, Line, Tenant, lock, spawn};
@@ -26,6 +29,8 @@ pub(crate) struct Shared {
     generation: Generation,
     /// Connections on which nobody holds or waits, the latest used last.
     pool: Mutex<Vec<Arc<Line>>>,
+    /// The event queue, once somebody has asked for it.
+    events: OnceLock<Events>,
 }
 
 impl fmt::Debug for Shared {
@@ -46,6 +51,7 @@ impl Client {
             options,
             generation: Generation::now(),
             pool: Mutex::default(),
+            events: OnceLock::new(),
         };
         Ok(Self { shared: Arc::new(shared) })
     }
@@ -89,6 +95,38 @@ impl Client {
         self.converse(timeout, |dialogue| inspect::reap_silent(dialogue, &names))
     }
 
+    /// Begins to keep events, those of all locks of this client, and gives a descriptor that can be read
+    /// as long as there is one to be fetched. It is to be polled and not to be read, and stays the
+    /// client's. Up to [`MAX_EVENTS`](crate::MAX_EVENTS) are kept; what is more is counted.
+    ///
+    /// # Errors
+    /// `Internal` where the system has no descriptor left; `Forked`.
+    pub fn event_descriptor(&self) -> Result<RawFd> {
+        self.shared.generation.check()?;
+        self.shared.event_queue().map(Events::descriptor)
+    }
+
+    /// Takes the next event out, or waits for one: `None` if there is none within `timeout` (`None` for
+    /// ever). Begins to keep events if that was not done before.
+    ///
+    /// # Errors
+    /// As [`event_descriptor`](Self::event_descriptor); `Invalid` once [`close_events`](Self::close_events)
+    /// was called.
+    pub fn next_event(&self, timeout: Option<Duration>) -> Result<Option<Event>> {
+        self.shared.generation.check()?;
+        let until = timeout.map(|span| Instant::now() + span.min(crate::options::MAX_SPAN));
+        self.shared.event_queue()?.next(until)
+    }
+
+    /// Keeps no more events and wakes whoever waits for one.
+    pub fn close_events(&self) {
+        if let Some(events) = self.shared.events.get()
+            && self.shared.generation.is_ours()
+        {
+            events.close();
+        }
+    }
+
     /// Holds a dialogue over a connection of its own, at the first address that works.
     fn converse<T>(
         &self,
@@ -117,6 +155,33 @@ fn names_of(name: &str) -> Result<Names> {
 impl Shared {
     pub(crate) fn generation(&self) -> Generation {
         self.generation
+    }
+
+    fn event_queue(&self) -> Result<&Events> {
+        if let Some(events) = self.events.get() {
+            return Ok(events);
+        }
+        let new = Events::new()?;
+        Ok(self.events.get_or_init(|| new))
+    }
+
+    /// Whether events are kept.
+    pub(crate) fn keeps_events(&self) -> bool {
+        self.events.get().is_some()
+    }
+
+    /// Keeps an event, if events are wanted.
+    pub(crate) fn report(&self, event: Event, lock_closed: &AtomicBool) {
+        if let Some(events) = self.events.get() {
+            events.push(event, lock_closed);
+        }
+    }
+
+    /// Forgets the events of a lock that was closed.
+    pub(crate) fn forget_events(&self, tag: usize) {
+        if let Some(events) = self.events.get() {
+            events.forget(tag);
+        }
     }
 
     pub(crate) fn connect_timeout(&self) -> Duration {

@@ -67,6 +67,11 @@ impl Generation {
         Self(GENERATION.load(Ordering::Relaxed))
     }
 
+    /// As a number.
+    pub(crate) fn number(self) -> u32 {
+        self.0
+    }
+
     /// Whether this process made it.
     pub(crate) fn is_ours(self) -> bool {
         self.0 == GENERATION.load(Ordering::Relaxed)

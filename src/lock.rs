@@ -4,12 +4,13 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::acquire::{Acquire, Shared};
-use crate::callback::LostCallback;
+use crate::acquire::Acquire;
+use crate::callback::{AcquiredCallback, LostCallback};
 use crate::client;
-use crate::error::Result;
+use crate::error::{Error, Result, Status};
 use crate::options::{LockOptions, Wait};
 use crate::protocol::{Mode, Names};
+use crate::standing::Shared;
 
 /// Why a held lock was lost. The numbers are part of the ABI and are never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -76,11 +77,35 @@ impl Lock {
         self.acquire(Wait::Once)
     }
 
+    /// As [`acquire_mode`](Self::acquire_mode), and returns at once. The keep-alive thread does the
+    /// work, and what comes of it is told to `done`, on the dispatch thread, or, without one, to the
+    /// client's event queue.
+    ///
+    /// # Errors
+    /// `Active`; `Invalid` if there is neither a callback nor an event queue
+    /// ([`Client::event_descriptor`](crate::Client::event_descriptor)); `Internal`. `done` is not called
+    /// then.
+    pub fn start_acquire(
+        &self,
+        mode: Option<Mode>,
+        wait: Wait,
+        done: Option<AcquiredCallback>,
+    ) -> Result<()> {
+        self.shared.generation().check()?;
+        if done.is_none() && !self.shared.client.keeps_events() {
+            let text = "nobody would hear of the outcome: neither a callback nor an event queue";
+            return Err(Error::new(Status::Invalid, text));
+        }
+        let mode = mode.unwrap_or(self.shared.options.mode);
+        Acquire::begin(&self.shared, mode, wait)?.start(done)
+    }
+
     /// Ends the use of the lock: releases what it holds, cancels an acquire that is under way, and lets
-    /// no other begin (`Invalid`). Dropping it does the same.
+    /// no other begin (`Invalid`). Its callbacks are not called any more, nor are there events of it:
+    /// waits for one that is being called just now, unless this is called from within one. Dropping
+    /// the lock does the same.
     pub fn close(&self) {
         if self.shared.generation().is_ours() {
-            self.on_lost(None);
             self.shared.close();
         }
     }
@@ -119,9 +144,32 @@ impl Lock {
         self.shared.is_held() && self.shared.generation().is_ours()
     }
 
+    /// Makes sure that the lock is still held: has a message sent that has to come back within `timeout`.
+    ///
+    /// # Errors
+    /// `Timeout` if it does not: the lock may be lost, and is not given up for that. `Lost`, as often as
+    /// it is asked until the lock is released; `NotHeld`.
+    pub fn verify(&self, timeout: Duration) -> Result<()> {
+        self.shared.generation().check()?;
+        self.shared.verify(Instant::now() + timeout.min(crate::options::MAX_SPAN))
+    }
+
+    /// How long ago the lock was last known good: when the latest of those commands was sent that the
+    /// server has answered on the lock's connection. `None` if it is not held. Never blocks, and makes
+    /// no system call.
+    pub fn verified_age(&self) -> Option<Duration> {
+        self.shared.verified_age().filter(|_| self.shared.generation().is_ours())
+    }
+
+    /// Sets a number of the application's own, zero at first, that the lock's events bear.
+    pub fn set_tag(&self, tag: usize) {
+        self.shared.set_tag(tag);
+    }
+
     /// The fencing token of the exclusive grant that is held, if the options have `fencing` set: higher
     /// than that of every grant before.
     pub fn fencing_token(&self) -> Option<u64> {
+        self.shared.generation().check().ok()?;
         self.shared.fencing_token()
     }
 
@@ -130,13 +178,23 @@ impl Lock {
         self.shared.names.channel()
     }
 
+    /// `Forked` if a parent of this process made the lock.
+    ///
+    /// # Errors
+    /// `Forked`.
+    pub fn check_process(&self) -> Result<()> {
+        self.shared.generation().check()
+    }
+
     /// The id of the acquire under way or held: 32 hex digits.
     pub fn holder_id(&self) -> Option<String> {
+        self.shared.generation().check().ok()?;
         self.shared.id().map(|id| id.to_string())
     }
 
     /// The name of its connection, as `CLIENT LIST` shows it.
     pub fn client_name(&self) -> Option<String> {
+        self.shared.generation().check().ok()?;
         self.shared.id().map(|id| self.shared.names.client_name(id))
     }
 
@@ -144,7 +202,9 @@ impl Lock {
     /// of this library held. Replaces the one before, which is not called any more after this
     /// returns, unless this is called from within it.
     pub fn on_lost(&self, callback: Option<LostCallback>) {
-        self.shared.lost.set(callback);
+        if self.shared.generation().is_ours() {
+            self.shared.lost.set(callback);
+        }
     }
 }
 

@@ -105,6 +105,10 @@ pub(crate) struct Link<T> {
     /// See [`Tap`].
     dry: bool,
     expected: VecDeque<Expect>,
+    /// When those were asked for, and how many of them at once.
+    asked: VecDeque<(Instant, usize)>,
+    /// When the command was asked for that was answered last.
+    heard_of: Instant,
     receivers: u64,
     /// Since when the server owes the reply at the head.
     owed_since: Option<Instant>,
@@ -126,6 +130,8 @@ impl<T: Transport> Link<T> {
             parser: Parser::new(),
             dry: false,
             expected: VecDeque::new(),
+            asked: VecDeque::new(),
+            heard_of: now,
             receivers: 0,
             owed_since: None,
         };
@@ -139,6 +145,9 @@ impl<T: Transport> Link<T> {
     pub(crate) fn queue(&mut self, mut commands: Commands, now: Instant) {
         if self.expected.is_empty() && !commands.expected.is_empty() {
             self.owed_since = Some(now);
+        }
+        if !commands.expected.is_empty() {
+            self.asked.push_back((now, commands.expected.len()));
         }
         self.out.append(&mut commands.bytes);
         self.expected.append(&mut commands.expected);
@@ -275,6 +284,13 @@ impl<T: Transport> Link<T> {
         now: Instant,
     ) -> Result<Frame, LinkError> {
         self.owed_since = (!self.expected.is_empty()).then_some(now);
+        if let Some((at, rest)) = self.asked.front_mut() {
+            self.heard_of = *at;
+            *rest -= 1;
+            if *rest == 0 {
+                self.asked.pop_front();
+            }
+        }
         let answer = reply::read(expect, value, &mut self.receivers);
         self.logged_in |= !matches!(expect, Expect::Hello | Expect::Login);
         match answer {
@@ -282,6 +298,12 @@ impl<T: Transport> Link<T> {
             Err(Refusal::Error(error)) => Err(LinkError::Refused(error)),
             Err(Refusal::Nonsense) => Err(LinkError::Garbage(!self.logged_in)),
         }
+    }
+
+    /// When the latest of those commands was asked for that were answered: the server was there, and
+    /// had us subscribed, at that time or later.
+    pub(crate) fn heard_of(&self) -> Instant {
+        self.heard_of
     }
 
     /// What carries the bytes.

@@ -59,9 +59,14 @@ pub extern "C" fn pl_client_ping(
     })
 }
 
-/// Frees a client. Locks made from it go on working and keep what they need of it. `NULL`, and a client
-/// that was freed before, are left alone.
+/// Frees a client. Locks made from it go on working and keep what they need of it, but there are no
+/// events any more, and the descriptor of `pl_client_event_fd` is closed as soon as the last of them is
+/// freed. `NULL`, and a client that was freed before, are left alone.
 #[unsafe(no_mangle)]
 pub extern "C" fn pl_client_free(client: *mut pl_client) {
-    shield((), || drop(take(client)));
+    shield((), || {
+        if let Some(client) = take(client) {
+            client.close_events();
+        }
+    });
 }

@@ -1,6 +1,9 @@
 //! Locks.
 
 use std::ffi::{CString, c_char, c_void};
+use std::sync::Arc;
+use std::sync::atomic::AtomicPtr;
+use std::time::Duration;
 
 use super::boundary::{Context, check_place, guard, invalid, put, shield, span, text, wait};
 use super::client::pl_client;
@@ -19,8 +22,10 @@ pub struct pl_lock {
 
 /// A lock with its name as C wants it.
 pub struct LockHandle {
-    lock: Lock,
+    pub(super) lock: Lock,
     name: CString,
+    /// The application's.
+    pub(super) data: AtomicPtr<c_void>,
 }
 
 opaque!(pl_lock, LockHandle, 5);
@@ -45,7 +50,11 @@ pub extern "C" fn pl_lock_new(
         check_place("lock", lock)?;
         let name = text("the name", name)?;
         let made = get(client)?.lock(name, lock_options(options)?)?;
-        put("lock", lock, make(LockHandle { lock: made, name: c_string(name) }))
+        let data = AtomicPtr::default();
+        let handle = make(LockHandle { lock: made, name: c_string(name), data });
+        // Events name the lock by its handle.
+        get::<pl_lock>(handle)?.lock.set_tag(handle as usize);
+        put("lock", lock, handle)
     })
 }
 
@@ -172,6 +181,36 @@ pub extern "C" fn pl_lock_is_held(lock: *const pl_lock) -> bool {
     shield(false, || with(lock, |handle| handle.lock.is_held()).unwrap_or(false))
 }
 
+/// Makes sure that the lock is still held: a message is sent to the server that has to come back.
+///
+/// @param lock        the lock
+/// @param timeout_ms  how long it may take: 0 to 31622400000 (a year)
+/// @param error       where the error goes, or `NULL`
+/// @return `PL_OK`: it was held after this was called. `PL_TIMEOUT`: it may be lost, and is not given up
+///         for that. `PL_LOST`, as often as it is asked until the lock is released. `PL_NOT_HELD`;
+///         `PL_INVALID`; `PL_FORKED`
+#[unsafe(no_mangle)]
+pub extern "C" fn pl_lock_verify(
+    lock: *mut pl_lock,
+    timeout_ms: i64,
+    error: *mut *mut pl_error,
+) -> pl_status {
+    guard(error, || {
+        let handle = get(lock.cast_const())?;
+        handle.lock.verify(span("the timeout", timeout_ms)?)
+    })
+}
+
+/// How long ago the lock was last known good, in milliseconds, rounded up: since the latest of those
+/// commands was sent that the server has answered on the lock's connection, health checks among them. -1
+/// if the lock is not held. Does not block and makes no system call.
+#[unsafe(no_mangle)]
+pub extern "C" fn pl_lock_verified_age(lock: *const pl_lock) -> i64 {
+    let age = || with(lock, |handle| handle.lock.verified_age()).ok().flatten();
+    let ms = |age: Duration| i64::try_from(age.as_nanos().div_ceil(1_000_000)).unwrap_or(i64::MAX);
+    shield(None, age).map_or(-1, ms)
+}
+
 /// The fencing token of the exclusive grant that is held: a number that is higher than that of every
 /// grant before it, also of other processes, languages and portalocker 4.2 or newer. A resource that
 /// remembers the highest token it has seen, and refuses lower ones, is safe from a holder that acts
@@ -190,7 +229,7 @@ pub extern "C" fn pl_lock_fencing_token(
     guard(error, || {
         check_place("token", token)?;
         let none = || Error::new(Status::NotHeld, "there is no fencing token");
-        put("token", token, get(lock)?.lock.fencing_token().ok_or_else(none)?)
+        put("token", token, ours(lock)?.lock.fencing_token().ok_or_else(none)?)
     })
 }
 
@@ -215,7 +254,7 @@ pub extern "C" fn pl_lock_holder_id(
     size: usize,
     error: *mut *mut pl_error,
 ) -> pl_status {
-    guard(error, || copy_out(get(lock)?.lock.holder_id(), buffer, size))
+    guard(error, || copy_out(ours(lock)?.lock.holder_id(), buffer, size))
 }
 
 /// The name of the connection of the acquire that is under way or held, as `CLIENT LIST` shows it.
@@ -232,7 +271,14 @@ pub extern "C" fn pl_lock_client_name(
     size: usize,
     error: *mut *mut pl_error,
 ) -> pl_status {
-    guard(error, || copy_out(get(lock)?.lock.client_name(), buffer, size))
+    guard(error, || copy_out(ours(lock)?.lock.client_name(), buffer, size))
+}
+
+/// A lock that this process has made.
+fn ours(lock: *const pl_lock) -> Result<Arc<LockHandle>> {
+    let handle = get(lock)?;
+    handle.lock.check_process()?;
+    Ok(handle)
 }
 
 fn copy_out(text: Option<String>, buffer: *mut c_char, size: usize) -> Result<()> {
@@ -281,7 +327,7 @@ pub struct pl_lost_callback {
 /// @param lock      the lock
 /// @param callback  the callback; its `drop` is called also if this function fails
 /// @param error     where the error goes, or `NULL`
-/// @return `PL_OK` or `PL_INVALID`
+/// @return `PL_OK`; `PL_INVALID`; `PL_FORKED`
 #[unsafe(no_mangle)]
 pub extern "C" fn pl_lock_on_lost(
     lock: *mut pl_lock,
@@ -290,7 +336,7 @@ pub extern "C" fn pl_lock_on_lost(
 ) -> pl_status {
     guard(error, || {
         let context = Context::new(callback.context, callback.drop);
-        let handle = get(lock.cast_const())?;
+        let handle = ours(lock)?;
         let Some(call) = callback.call else {
             handle.lock.on_lost(None);
             return Ok(());
@@ -305,8 +351,9 @@ pub extern "C" fn pl_lock_on_lost(
 }
 
 /// Frees a lock. What it holds is released, an acquire that is under way in another thread ends with
-/// `PL_CANCELLED`, and its callback is not called any more, unless this is called from within it.
-/// `NULL`, and a lock that was freed before, are left alone. Does not block.
+/// `PL_CANCELLED`, and neither its callbacks are called any more nor are there events of it. Waits for
+/// nothing but a callback of this lock that is being called just now, unless this is called from within
+/// a callback. `NULL`, and a lock that was freed before, are left alone.
 #[unsafe(no_mangle)]
 pub extern "C" fn pl_lock_free(lock: *mut pl_lock) {
     shield((), || {

@@ -7,6 +7,7 @@
 mod boundary;
 mod client;
 mod error;
+mod event;
 mod handle;
 mod holders;
 mod lock;

@@ -159,6 +159,15 @@ impl<T: Transport> Berth<T> {
         stopped
     }
 
+    /// Has a message sent for a held lock that has to come back.
+    pub(crate) fn verify(&mut self, ticket: u64, now: Instant) {
+        let tenant = self.tenants.iter_mut().find(|tenant| tenant.ticket() == ticket);
+        if let (Some(link), Some(tenant)) = (&mut self.link, tenant) {
+            tenant.handle(now, Input::Verify, link);
+            self.write(now);
+        }
+    }
+
     /// Ends the connection and tells whoever lives on it.
     pub(crate) fn evict(&mut self, reason: LossReason, error: &Error) {
         if let Some(mut link) = self.link.take() {
@@ -211,8 +220,11 @@ impl<T: Transport> Berth<T> {
         let (Some(link), Some(tenant)) = (&mut self.link, self.tenants.front_mut()) else {
             return;
         };
+        // Before what it says is known: a lock that is held has been verified.
+        tenant.heard_of(link.heard_of());
         let input = match frame {
             Frame::Answer(Answer::Token(token)) => return tenant.drawn(token),
+            Frame::Answer(Answer::Killed(count)) => return tenant.killed(count),
             Frame::Answer(answer) => tenant.input_of(answer),
             Frame::Message { channel, payload } => {
                 self.legacy = self.legacy.wrapping_add(1);

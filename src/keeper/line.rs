@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::berth::{Berth, Stopped};
 use super::tenant::Tenant;
-use super::{Keeper, lock};
+use super::{Keeper, Task, lock};
 use crate::broker::{Endpoint, LinkError, OwnSocket, Route, Wire, await_socket};
 use crate::error::{Error, Result, Status};
 use crate::lock::LossReason;
@@ -157,23 +157,10 @@ impl Line {
         self.settle(&mut core);
     }
 
-    /// The keeper's visit: the socket has shown a sign of life, or a timer is due.
-    pub(super) fn attend(&self, fired: bool) {
+    /// Has a message sent for a held lock that has to come back.
+    pub(crate) fn verify(&self, ticket: u64) {
         let mut core = self.lock();
-        if fired {
-            core.armed = None;
-        }
-        if core.driven {
-            return;
-        }
-        core.berth.visit(Instant::now(), Instant::now);
-        self.settle(&mut core);
-    }
-
-    /// Ends the connection because the library itself has failed.
-    pub(super) fn abandon(&self, why: &str) {
-        let mut core = self.lock();
-        core.berth.evict(LossReason::Internal, &Error::new(Status::Internal, why));
+        core.berth.verify(ticket, Instant::now());
         self.settle(&mut core);
     }
 
@@ -208,6 +195,26 @@ impl Line {
         if !std::mem::replace(&mut core.dismissed, true) {
             self.keeper.dismiss(self.key, &self.socket, core.timer.take());
         }
+    }
+}
+
+impl Task for Line {
+    fn attend(&self, fired: bool) {
+        let mut core = self.lock();
+        if fired {
+            core.armed = None;
+        }
+        if core.driven {
+            return;
+        }
+        core.berth.visit(Instant::now(), Instant::now);
+        self.settle(&mut core);
+    }
+
+    fn abandon(&self, why: &str) {
+        let mut core = self.lock();
+        core.berth.evict(LossReason::Internal, &Error::new(Status::Internal, why));
+        self.settle(&mut core);
     }
 }
 

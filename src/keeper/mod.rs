@@ -22,6 +22,8 @@ use crate::broker::OwnSocket;
 use crate::error::{Error, Result, Status};
 use crate::fork::PerProcess;
 
+#[cfg(feature = "simulation")]
+pub(crate) use berth::Berth;
 pub(crate) use berth::Stopped;
 pub(crate) use dispatch::{dispatch, on_dispatch_thread};
 pub(crate) use line::Line;
@@ -50,10 +52,18 @@ fn no_keeper(error: std::io::Error) -> Error {
     Error::new(Status::Internal, format!("no keep-alive thread: {error}"))
 }
 
+/// What the keep-alive thread looks after.
+pub(crate) trait Task: Send + Sync {
+    /// Its socket has shown a sign of life (`fired`), or its timer is due.
+    fn attend(&self, fired: bool);
+    /// It is looked after no more, because the library itself has failed.
+    fn abandon(&self, why: &str);
+}
+
 /// The thread's shared side.
 pub(crate) struct Keeper {
     poller: Poller,
-    lines: Mutex<HashMap<usize, Arc<Line>>>,
+    tasks: Mutex<HashMap<usize, Arc<dyn Task>>>,
     timers: Mutex<Timers>,
     next_key: AtomicUsize,
     dead: AtomicBool,
@@ -83,7 +93,7 @@ impl Keeper {
     fn new() -> Result<Arc<Self>> {
         Ok(Arc::new(Self {
             poller: Poller::new().map_err(no_keeper)?,
-            lines: Mutex::default(),
+            tasks: Mutex::default(),
             timers: Mutex::default(),
             next_key: AtomicUsize::new(0),
             dead: AtomicBool::new(false),
@@ -108,8 +118,19 @@ impl Keeper {
         unsafe {
             self.poller.add_with_mode(&**socket, Event::none(line.key()), PollMode::Oneshot)?;
         }
-        lock(&self.lines).insert(line.key(), line.clone());
+        self.take_on(line.key(), line.clone());
         Ok(())
+    }
+
+    /// Takes on something that has no socket.
+    pub(crate) fn take_on(&self, key: usize, task: Arc<dyn Task>) {
+        lock(&self.tasks).insert(key, task);
+    }
+
+    /// Lets go of a task; its timer has to be taken back first.
+    pub(crate) fn let_go(&self, key: usize) {
+        let task = lock(&self.tasks).remove(&key);
+        drop(task);
     }
 
     /// Wakes the keeper at the socket's next sign of life, once.
@@ -126,7 +147,7 @@ impl Keeper {
     pub(crate) fn dismiss(&self, key: usize, socket: &OwnSocket, timer: Option<Instant>) {
         let _ = self.poller.delete(&**socket);
         self.reschedule(key, timer, None);
-        lock(&self.lines).remove(&key);
+        self.let_go(key);
     }
 
     /// Moves a line's timer.
@@ -160,9 +181,9 @@ impl Keeper {
             Err(_) => "the keep-alive thread panicked".to_owned(),
         };
         log::error!("{why}; every lock it kept is lost");
-        let lines: Vec<_> = lock(&self.lines).values().cloned().collect();
-        for line in lines {
-            line.abandon(&why);
+        let tasks: Vec<_> = lock(&self.tasks).values().cloned().collect();
+        for task in tasks {
+            task.abandon(&why);
         }
     }
 
@@ -202,15 +223,15 @@ impl Keeper {
         timers.due.iter().take_while(|(at, _)| *at <= now).map(|(_, key)| *key).collect()
     }
 
-    /// A panic costs the one line it happened on.
+    /// A panic costs the one task it happened on.
     fn attend(&self, key: usize, fired: bool) {
-        let line = lock(&self.lines).get(&key).cloned();
-        let Some(line) = line else {
+        let task = lock(&self.tasks).get(&key).cloned();
+        let Some(task) = task else {
             return;
         };
-        if catch_unwind(AssertUnwindSafe(|| line.attend(fired))).is_err() {
+        if catch_unwind(AssertUnwindSafe(|| task.attend(fired))).is_err() {
             log::error!("a fault of the library ended one connection");
-            line.abandon("a fault of the library ended the connection");
+            task.abandon("a fault of the library ended the connection");
         }
     }
 }

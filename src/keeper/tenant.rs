@@ -1,5 +1,6 @@
 //! One acquire on one connection: translates between the protocol core and the link.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -7,8 +8,8 @@ use crate::broker::{self, Commands, Link, Members, Transport};
 use crate::error::{Error, Status};
 use crate::lock::{Loss, LossReason};
 use crate::protocol::{
-    Answer, Asker, Contender, Event, Input, Mode, Names, Output, Phase, Ping, ReplyTo, Time, Timer,
-    wire,
+    Answer, Asker, Contender, Event, HolderId, Input, Mode, Names, Output, Phase, Ping, ReplyTo,
+    Time, Timer, wire,
 };
 
 /// How long a silent connection is believed in that no health check looks after.
@@ -28,12 +29,18 @@ pub(crate) enum Verdict {
     Lost(Loss),
     /// The server has confirmed that the lock was left, or the connection is gone.
     Departed,
+    /// A message that was sent then, to see whether it would come back, has come back.
+    Checked(Instant),
+    /// The connection of somebody who did not answer was ended.
+    Reaped(Option<HolderId>),
 }
 
 /// Whom the verdicts are for. Called with the line locked: must not call back into it.
 pub(crate) trait Landlord: Send + Sync {
     /// Takes note of what became of acquire `ticket`.
     fn hear(&self, ticket: u64, verdict: Verdict);
+    /// Takes note that a held lock was good at that time.
+    fn verified(&self, at: Instant);
 }
 
 /// One acquire on one connection.
@@ -48,6 +55,10 @@ pub(crate) struct Tenant {
     broken: Option<&'static str>,
     unhealthy: bool,
     fence: Fence,
+    /// When the latest verification was sent.
+    verify_sent: Instant,
+    /// Whose connections are being ended.
+    doomed: VecDeque<Option<HolderId>>,
 }
 
 /// Where the drawing of a fencing token stands.
@@ -92,6 +103,8 @@ impl Tenant {
             broken: None,
             unhealthy: false,
             fence: Fence::Off,
+            verify_sent: now,
+            doomed: VecDeque::new(),
         }
     }
 
@@ -155,12 +168,12 @@ impl Tenant {
     pub(crate) fn carry_out<T: Transport>(&mut self, now: Instant, link: &mut Link<T>) {
         let mut commands = Commands::default();
         while let Some(output) = self.contender.next_output() {
-            self.perform(output, &mut commands);
+            self.perform(output, now, &mut commands);
         }
         link.queue(commands, now);
     }
 
-    fn perform(&mut self, output: Output, commands: &mut Commands) {
+    fn perform(&mut self, output: Output, now: Instant, commands: &mut Commands) {
         let names = &self.names;
         match output {
             Output::Join { number } => {
@@ -178,6 +191,7 @@ impl Tenant {
             Output::Kill(suspect) => {
                 log::warn!("{:?}: ending a connection that does not answer", names.channel());
                 commands.kill(suspect.client);
+                self.doomed.push_back(suspect.member);
             }
             Output::Count => commands.count(Members::Now, names.channel()),
             Output::Pong { to, answer } => {
@@ -211,6 +225,12 @@ impl Tenant {
                 let response = self.response(self.contender.ping_number());
                 commands.check_health(&response, &wire::write_health(number));
             }
+            Output::Verify { number } => {
+                let response = self.response(self.contender.ping_number());
+                commands.check_health(&response, &wire::write_health(number));
+                self.verify_sent = now;
+            }
+            Output::Verified => self.tell(Verdict::Checked(self.verify_sent)),
             Output::Unhealthy => self.unhealthy = true,
             Output::Broken(why) => self.broken = Some(why),
         }
@@ -228,6 +248,21 @@ impl Tenant {
             Fence::Awaited if self.standing == Standing::Acquiring => self.held(Some(token)),
             Fence::Ahead => self.fence = Fence::On,
             _ => {}
+        }
+    }
+
+    /// The server has ended a connection that it was told to end, if it was still there and may be ended.
+    pub(crate) fn killed(&mut self, count: Option<u64>) {
+        let whom = self.doomed.pop_front();
+        if let (Some(whom), Some(1..)) = (whom, count) {
+            self.tell(Verdict::Reaped(whom));
+        }
+    }
+
+    /// The server has answered what was asked at that time.
+    pub(crate) fn heard_of(&self, at: Instant) {
+        if matches!(self.standing, Standing::Acquiring | Standing::Holding) {
+            self.landlord.verified(at);
         }
     }
 

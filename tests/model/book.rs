@@ -296,6 +296,7 @@ impl<'a> Book<'a> {
             Output::Gone => Effect::Gone,
             Output::Broken(why) => Effect::Broken(why),
             Output::CheckHealth { .. } | Output::Unhealthy => unreachable!("no such timer fires"),
+            Output::Verify { .. } | Output::Verified => unreachable!("nobody asks for it"),
         })
     }
 

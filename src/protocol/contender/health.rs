@@ -15,7 +15,12 @@ pub(super) struct Health {
     next: Time,
     /// When the one that is under way has to be back.
     overdue: Option<Time>,
+    /// The number of the latest verification.
+    verify: u32,
 }
+
+/// Tells the messages of verifications, which nothing is overdue of, from those of the checks.
+const VERIFIES: u32 = 1 << 31;
 
 impl Contender {
     /// The first check comes after half an interval to a whole one, another time for each lock: many
@@ -39,15 +44,27 @@ impl Contender {
 
     pub(super) fn check_health(&mut self, now: Time) {
         let limit = self.timing.health_every.min(self.timing.unavailable);
-        self.health.number = self.health.number.wrapping_add(1);
+        self.health.number = self.health.number.wrapping_add(1) & !VERIFIES;
         self.health.overdue = Some(now.saturating_add(limit));
         self.health.next = now.saturating_add(self.timing.health_every);
         self.outputs.push_back(Output::CheckHealth { number: self.health.number });
     }
 
     pub(super) fn healthy(&mut self, number: u32) {
-        if self.phase == Phase::Held && number == self.health.number {
+        if self.phase != Phase::Held {
+            return;
+        }
+        if number == self.health.number {
             self.health.overdue = None;
+        } else if number == self.health.verify {
+            self.outputs.push_back(Output::Verified);
+        }
+    }
+
+    pub(super) fn verify(&mut self) {
+        if self.phase == Phase::Held {
+            self.health.verify = self.health.verify.wrapping_add(1) | VERIFIES;
+            self.outputs.push_back(Output::Verify { number: self.health.verify });
         }
     }
 

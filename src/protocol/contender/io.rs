@@ -49,6 +49,8 @@ pub enum Input {
     },
     /// A timer that was armed is due.
     Timer(Timer),
+    /// Make sure that a held lock is still held: [`Output::Verified`] is to follow.
+    Verify,
     /// Leave: release a held lock, or give up waiting for it.
     Stop(Stop),
     /// The server has confirmed that the lock channel is unsubscribed.
@@ -111,6 +113,13 @@ pub enum Output {
         /// Which check.
         number: u32,
     },
+    /// As [`CheckHealth`](Output::CheckHealth), because of [`Input::Verify`].
+    Verify {
+        /// Which check.
+        number: u32,
+    },
+    /// What the latest [`Verify`](Output::Verify) sent has come back.
+    Verified,
     /// The health check's message has not come back in time: the lock is lost.
     Unhealthy,
     /// In one pipeline: unsubscribe from everything, publish the `left` event, clear the name.

@@ -158,6 +158,7 @@ impl Contender {
             Input::ExactRefused { number } => self.exact_refused(now, number),
             Input::Rolled(roll) => self.rolled(now, roll),
             Input::Healthy { number } => self.healthy(number),
+            Input::Verify => self.verify(),
             Input::Counted { members } => self.counted(now, members),
             Input::Timer(timer) => self.timer(now, timer),
             Input::Stop(_) => self.leave(),

@@ -1,0 +1,339 @@
+//! How a lock object stands: what its handle, its acquires and the keeper share.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::broker::Route;
+use crate::callback::CallbackSlot;
+use crate::client;
+use crate::error::{Error, Result, Status};
+use crate::events::{Event, EventKind};
+use crate::fork::Generation;
+use crate::keeper::{Landlord, Line, Stopped, Verdict, lock};
+use crate::lock::Loss;
+use crate::options::LockOptions;
+use crate::protocol::{HolderId, Names, Stop};
+
+/// A lock's state.
+pub(crate) struct Shared {
+    pub(crate) client: Arc<client::Shared>,
+    pub(crate) names: Arc<Names>,
+    pub(crate) options: LockOptions,
+    pub(crate) lost: CallbackSlot<Loss>,
+    /// What is called at the end of an acquire that was started.
+    pub(crate) acquired: CallbackSlot<Result<()>>,
+    tag: AtomicUsize,
+    closed: AtomicBool,
+    held: AtomicBool,
+    epoch: Instant,
+    /// When the lock was last known good, in nanoseconds since `epoch`.
+    verified: AtomicU64,
+    stage: Mutex<Stage>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+pub(crate) struct Stage {
+    pub(crate) kind: Kind,
+    /// The present attempt, so that what an earlier one still brings is not taken for this one's.
+    pub(crate) ticket: u64,
+    pub(crate) id: Option<HolderId>,
+    token: Option<u64>,
+    pub(crate) line: Option<Arc<Line>>,
+    /// Whether the present attempt was granted: it stays so although the lock may be released or lost
+    /// again, by another thread, before the one that acquires it has woken up.
+    pub(crate) granted: bool,
+    /// How the present attempt has failed, if it has.
+    pub(crate) failure: Option<Error>,
+    /// How many waiters come first, once that is known.
+    pub(crate) ahead: Option<usize>,
+    pub(crate) cancelled: bool,
+    pub(crate) lookup: Option<Result<Vec<Route>>>,
+    departing: Option<u64>,
+    /// When the check was sent that came back last.
+    checked: Option<Instant>,
+    /// Something has happened that an acquire under way may want to look at.
+    pub(crate) news: bool,
+    /// Whoever looks at it, if that is no thread that waits.
+    pub(crate) watcher: Option<Arc<dyn Watcher>>,
+}
+
+/// Somebody who is to look at a lock's state when it changes. Called with the state locked.
+pub(crate) trait Watcher: Send + Sync {
+    /// Has it looked at, soon and elsewhere.
+    fn wake(&self);
+}
+
+#[derive(Default)]
+pub(crate) enum Kind {
+    #[default]
+    Idle,
+    Acquiring,
+    Held,
+    Releasing,
+    Lost(Loss),
+}
+
+impl Shared {
+    pub(crate) fn new(
+        client: Arc<client::Shared>,
+        names: Arc<Names>,
+        options: LockOptions,
+    ) -> Self {
+        Self {
+            client,
+            names,
+            options,
+            lost: CallbackSlot::default(),
+            acquired: CallbackSlot::default(),
+            tag: AtomicUsize::new(0),
+            closed: AtomicBool::new(false),
+            held: AtomicBool::new(false),
+            epoch: Instant::now(),
+            verified: AtomicU64::new(0),
+            stage: Mutex::default(),
+            changed: Condvar::new(),
+        }
+    }
+
+    pub(crate) fn generation(&self) -> Generation {
+        self.client.generation()
+    }
+
+    pub(crate) fn is_held(&self) -> bool {
+        self.held.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_tag(&self, tag: usize) {
+        self.tag.store(tag, Ordering::Relaxed);
+    }
+
+    pub(crate) fn id(&self) -> Option<HolderId> {
+        let stage = self.stage();
+        match stage.kind {
+            Kind::Acquiring | Kind::Held => stage.id,
+            _ => None,
+        }
+    }
+
+    pub(crate) fn fencing_token(&self) -> Option<u64> {
+        let stage = self.stage();
+        stage.token.filter(|_| matches!(stage.kind, Kind::Held))
+    }
+
+    pub(crate) fn verified_age(&self) -> Option<Duration> {
+        if !self.is_held() {
+            return None;
+        }
+        let at = self.epoch + Duration::from_nanos(self.verified.load(Ordering::Acquire));
+        Some(Instant::now().saturating_duration_since(at))
+    }
+
+    /// Has a message sent that has to come back.
+    pub(crate) fn verify(&self, until: Instant) -> Result<()> {
+        let asked = Instant::now();
+        let (line, ticket) = {
+            let stage = self.stage();
+            match (&stage.kind, &stage.line) {
+                (Kind::Held, Some(line)) => (line.clone(), stage.ticket),
+                (Kind::Lost(loss), _) => return Err(lost_error(loss)),
+                _ => return Err(not_held()),
+            }
+        };
+        line.verify(ticket);
+        let done = |stage: &Stage| {
+            !matches!(stage.kind, Kind::Held)
+                || stage.ticket != ticket
+                || stage.checked.is_some_and(|at| at >= asked)
+        };
+        let (stage, in_time) = self.wait(self.stage(), Some(until), done);
+        match &stage.kind {
+            Kind::Held if stage.ticket == ticket && in_time => Ok(()),
+            Kind::Held if stage.ticket == ticket => {
+                let text = "the server has not confirmed the lock in time; it may be lost";
+                Err(Error::new(Status::Timeout, text))
+            }
+            Kind::Lost(loss) => Err(lost_error(loss)),
+            _ => Err(not_held()),
+        }
+    }
+
+    pub(crate) fn stage(&self) -> MutexGuard<'_, Stage> {
+        lock(&self.stage)
+    }
+
+    /// Sleeps until `done`, or until then; `false` if the time is up first.
+    pub(crate) fn wait<'a>(
+        &self,
+        mut stage: MutexGuard<'a, Stage>,
+        until: Option<Instant>,
+        done: impl Fn(&Stage) -> bool,
+    ) -> (MutexGuard<'a, Stage>, bool) {
+        while !done(&stage) {
+            let Some(until) = until else {
+                stage = self.changed.wait(stage).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            };
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return (stage, false);
+            }
+            let woken = self.changed.wait_timeout(stage, left);
+            stage = woken.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        (stage, true)
+    }
+
+    /// Wakes whoever waits for a change.
+    pub(crate) fn notify(&self, stage: &mut Stage) {
+        stage.news = true;
+        self.changed.notify_all();
+        if let Some(watcher) = &stage.watcher {
+            watcher.wake();
+        }
+    }
+
+    /// Tells the client's event queue, if it is in use.
+    pub(crate) fn report(&self, kind: EventKind) {
+        let event = Event {
+            kind,
+            name: self.names.channel().to_owned(),
+            tag: self.tag.load(Ordering::Relaxed),
+        };
+        self.client.report(event, &self.closed);
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn cancel(&self) {
+        let mut stage = self.stage();
+        if let Kind::Acquiring = stage.kind {
+            stage.cancelled = true;
+            self.notify(&mut stage);
+        }
+    }
+
+    /// Ends the use of the lock; see [`Lock::close`](crate::Lock::close).
+    pub(crate) fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+        self.cancel();
+        let _ = self.release();
+        self.client.forget_events(self.tag.load(Ordering::Relaxed));
+        self.lost.set(None);
+        self.acquired.set(None);
+    }
+
+    pub(crate) fn release(&self) -> Result<()> {
+        let (line, ticket) = {
+            let mut stage = self.stage();
+            match &stage.kind {
+                Kind::Held => {}
+                Kind::Lost(_) => return Err(stage.take_loss()),
+                _ => return Err(not_held()),
+            }
+            stage.kind = Kind::Releasing;
+            stage.departing = Some(stage.ticket);
+            self.held.store(false, Ordering::Release);
+            (stage.line.take(), stage.ticket)
+        };
+        let stopped = line.as_ref().map(|line| line.stop(ticket, Stop::Release));
+        if let (Some(line), Some(Stopped::Held)) = (line, stopped) {
+            self.client.give_back(line);
+        }
+        let mut stage = self.stage();
+        match stage.kind {
+            Kind::Releasing if stage.ticket == ticket => {
+                stage.kind = Kind::Idle;
+                Ok(())
+            }
+            Kind::Lost(_) if stage.ticket == ticket => Err(stage.take_loss()),
+            // It was lost just now, and another thread has acquired it anew.
+            _ => Err(Error::new(Status::Lost, "the lock was lost while it was released")),
+        }
+    }
+
+    pub(crate) fn await_departure(&self, until: Instant) -> Result<()> {
+        let done = |stage: &Stage| stage.departing.is_none();
+        let (_stage, departed) = self.wait(self.stage(), Some(until), done);
+        match departed {
+            true => Ok(()),
+            false => {
+                let text = "the server has not confirmed the release in time";
+                Err(Error::new(Status::Timeout, text))
+            }
+        }
+    }
+}
+
+impl Stage {
+    /// Whether this attempt was granted. Nobody else begins one before it has ended, so whatever has
+    /// come after it came after its grant.
+    pub(crate) fn has_granted(&self, ticket: u64) -> bool {
+        self.granted || self.ticket != ticket
+    }
+
+    fn take_loss(&mut self) -> Error {
+        match std::mem::take(&mut self.kind) {
+            Kind::Lost(loss) => lost_error(&loss),
+            _ => Error::new(Status::Lost, "the lock was lost"),
+        }
+    }
+}
+
+fn lost_error(loss: &Loss) -> Error {
+    Error::new(Status::Lost, format!("the lock was lost: {}", loss.message))
+}
+
+fn not_held() -> Error {
+    Error::new(Status::NotHeld, "the lock is not held")
+}
+
+impl Landlord for Shared {
+    fn hear(&self, ticket: u64, verdict: Verdict) {
+        let mut stage = self.stage();
+        if let Verdict::Departed = verdict {
+            if stage.departing == Some(ticket) {
+                stage.departing = None;
+                self.changed.notify_all();
+            }
+            return;
+        }
+        if stage.ticket != ticket {
+            return;
+        }
+        match verdict {
+            Verdict::Granted(token) => {
+                stage.kind = Kind::Held;
+                stage.granted = true;
+                stage.token = token;
+                stage.checked = None;
+                self.held.store(true, Ordering::Release);
+            }
+            Verdict::Queued(ahead) => stage.ahead = Some(ahead),
+            Verdict::Failed(error) => stage.failure = Some(error),
+            Verdict::Lost(loss) => {
+                self.held.store(false, Ordering::Release);
+                stage.line = None;
+                stage.departing = None;
+                stage.kind = Kind::Lost(loss.clone());
+                self.report(EventKind::Lost(loss.clone()));
+                self.lost.fire(loss);
+            }
+            Verdict::Checked(sent) => stage.checked = Some(sent),
+            Verdict::Reaped(whom) => {
+                return self.report(EventKind::Reaped(whom.map(|id| id.to_string())));
+            }
+            Verdict::Departed => {}
+        }
+        self.notify(&mut stage);
+    }
+
+    fn verified(&self, at: Instant) {
+        let since = at.saturating_duration_since(self.epoch);
+        let nanos = u64::try_from(since.as_nanos()).unwrap_or(u64::MAX);
+        self.verified.store(nanos, Ordering::Release);
+    }
+}
