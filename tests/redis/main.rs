@@ -18,9 +18,11 @@ mod onlookers;
 mod readers;
 mod reaping;
 mod resources;
+mod started;
 mod storm;
 mod timeouts;
 mod unusable;
+mod verify;
 mod wire;
 
 use std::time::Duration;
