@@ -4,93 +4,13 @@
 mod support;
 
 use std::collections::BTreeSet;
-use std::io::{BufRead, BufReader, Write};
-use std::os::unix::process::ExitStatusExt;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
-use support::{Server, die_with_parent, wait_until};
-use tempfile::TempDir;
-
-fn root() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
-}
-
-/// The shared object that was built together with this test.
-fn library() -> PathBuf {
-    let deps = std::env::current_exe().unwrap().parent().unwrap().to_owned();
-    let path = deps.join("libportalock.so");
-    assert!(path.exists(), "{} is missing", path.display());
-    path
-}
-
-/// A compiled program in a folder of its own, beside the library under the names that it is found by.
-struct Program {
-    dir: TempDir,
-}
-
-impl Program {
-    fn compile(source: &str, libraries: &[&str]) -> Self {
-        let dir = TempDir::new().unwrap();
-        for name in ["libportalock.so", "libportalock.so.0"] {
-            std::os::unix::fs::symlink(library(), dir.path().join(name)).unwrap();
-        }
-        let outcome = Command::new("cc")
-            .args(["-std=c11", "-D_GNU_SOURCE", "-g", "-O1"])
-            .args(["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-pthread"])
-            .arg(root().join(source))
-            .arg("-I")
-            .arg(root().join("include"))
-            .arg("-o")
-            .arg(dir.path().join("program"))
-            .arg("-L")
-            .arg(dir.path())
-            .arg(format!("-Wl,-rpath,{}", dir.path().display()))
-            .args(libraries)
-            .output()
-            .expect("cc cannot be run");
-        let words = String::from_utf8_lossy(&outcome.stderr);
-        assert!(outcome.status.success(), "{source}: {words}");
-        Self { dir }
-    }
-
-    fn command(&self) -> Command {
-        let path = self.dir.path().join("program");
-        let mut command = match std::env::var_os("PORTALOCK_VALGRIND") {
-            None => Command::new(path),
-            Some(_) => {
-                let mut valgrind = Command::new("valgrind");
-                valgrind.args(["-q", "--error-exitcode=99", "--leak-check=full"]);
-                valgrind.args(["--errors-for-leak-kinds=definite", "--fair-sched=yes"]).arg(path);
-                valgrind
-            }
-        };
-        die_with_parent(&mut command);
-        command
-    }
-
-    fn start(&self, args: &[&str]) -> Child {
-        let mut command = self.command();
-        command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped());
-        command.spawn().unwrap()
-    }
-
-    /// Runs it, and does for it what it asks for on its standard output.
-    fn run(&self, server: &Server, args: &[&str]) {
-        let mut child = self.start(args);
-        let mut answers = child.stdin.take().unwrap();
-        let orders = BufReader::new(child.stdout.take().unwrap());
-        for order in orders.lines().map_while(Result::ok) {
-            if let Some(name) = order.strip_prefix("kill ") {
-                assert!(server.kill_client(name), "no client {name}");
-            }
-            let _ = writeln!(answers, "done");
-        }
-        let status = child.wait().unwrap();
-        assert!(status.success(), "{status}");
-    }
-}
+use support::program::{Program, library, root};
+use support::{Server, wait_until};
 
 fn runs(source: &str) {
     let server = Server::start();
@@ -113,48 +33,10 @@ fn threads_may_meddle_with_each_others_locks() {
 }
 
 #[test]
-fn a_fork_takes_no_lock_along() {
-    runs("tests/c/fork.c");
-}
-
-#[test]
 fn the_library_can_be_loaded_and_unloaded() {
     let server = Server::start();
     let program = Program::compile("tests/c/unload.c", &["-ldl"]);
     program.run(&server, &[&server.url(), library().to_str().unwrap()]);
-}
-
-/// However a process ends, it ends, and what it held is free at once.
-#[test]
-fn every_way_out_frees_the_lock_at_once() {
-    let server = Server::start();
-    let program = Program::compile("tests/c/leave.c", &["-lportalock"]);
-    for (way, signal) in [
-        ("return", None),
-        ("exit", None),
-        ("_exit", None),
-        ("pthread_exit", None),
-        ("abort", Some(6)),
-    ] {
-        let mut child = program.start(&[&server.url(), way]);
-        let mut said = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut said).unwrap();
-        assert_eq!((said.trim(), server.members("leaving")), ("held", 1), "{way}");
-        writeln!(child.stdin.take().unwrap(), "go").unwrap();
-        // A thread that ends leaves the process to the others: to the library's, which goes on.
-        if way == "pthread_exit" {
-            std::thread::sleep(Duration::from_millis(200));
-            child.kill().unwrap();
-            child.wait().unwrap();
-        } else {
-            let over = wait_until(Duration::from_secs(5), || child.try_wait().unwrap().is_some());
-            assert!(over, "{way} hangs");
-            let status = child.wait().unwrap();
-            assert!(status.success() || status.signal() == signal, "{way}: {status}");
-        }
-        let free = wait_until(Duration::from_secs(1), || server.members("leaving") == 0);
-        assert!(free, "still held after {way}");
-    }
 }
 
 #[test]
@@ -218,6 +100,49 @@ fn a_guarded_job_stops_when_its_lock_is_lost() {
     let said = String::from_utf8_lossy(&outcome.stdout);
     assert_eq!(outcome.status.code(), Some(3), "{said}");
     assert!(said.contains("LOST"), "{said}");
+}
+
+/// What a loop says, until it says `wanted`.
+fn await_line(said: &mut impl BufRead, wanted: &str) -> Vec<String> {
+    let mut lines = Vec::new();
+    loop {
+        let mut line = String::new();
+        assert_ne!(said.read_line(&mut line).unwrap(), 0, "it ends before {wanted:?}: {lines:?}");
+        lines.push(line.trim_end().to_owned());
+        if line.contains(wanted) {
+            return lines;
+        }
+    }
+}
+
+#[test]
+fn a_poll_loop_takes_over_a_hundred_shards_and_leaves_when_told() {
+    let mut server = Server::start();
+    let program = Program::compile("examples/c/poll_loop.c", &["-lportalock"]);
+    let url = server.url();
+    let start = || {
+        let mut process = program.start(&[&url, "shard"]);
+        let said = BufReader::new(process.stdout.take().unwrap());
+        (process, said)
+    };
+    let (mut first, mut first_said) = start();
+    await_line(&mut first_said, "owns 100 of 100 shards");
+    let (mut second, mut second_said) = start();
+    assert!(wait_until(Duration::from_secs(10), || server.members("shard-99") == 2));
+    first.kill().unwrap();
+    first.wait().unwrap();
+    await_line(&mut second_said, "owns 100 of 100 shards");
+    // It has one thread of its own, the library one that keeps all the locks.
+    let threads = std::fs::read_dir(format!("/proc/{}/task", second.id())).unwrap().count();
+    assert_eq!(threads, 2);
+    server.restart();
+    let lines = await_line(&mut second_said, "owns 100 of 100 shards");
+    let lost = lines.iter().filter(|line| line.contains("is lost: ")).count();
+    assert_eq!(lost, 100, "{lines:?}");
+    support::signal(second.id() as i32, libc::SIGTERM);
+    await_line(&mut second_said, "has left");
+    assert!(second.wait().unwrap().success());
+    assert!(wait_until(Duration::from_secs(1), || server.members("shard-0") == 0));
 }
 
 fn path(path: &Path) -> String {
