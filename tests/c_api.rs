@@ -28,6 +28,11 @@ fn a_lock_goes_through_its_life() {
 }
 
 #[test]
+fn events_are_fetched_and_acquires_carried_on() {
+    runs("tests/c/events.c");
+}
+
+#[test]
 fn threads_may_meddle_with_each_others_locks() {
     runs("tests/c/threads.c");
 }
