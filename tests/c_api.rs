@@ -82,8 +82,13 @@ impl Program {
         let mut answers = child.stdin.take().unwrap();
         let orders = BufReader::new(child.stdout.take().unwrap());
         for order in orders.lines().map_while(Result::ok) {
-            if let Some(name) = order.strip_prefix("kill ") {
-                assert!(server.kill_client(name), "no client {name}");
+            match order.strip_prefix("kill ") {
+                // However many there are.
+                Some("subscribers") => {
+                    server.run::<u64>(&["CLIENT", "KILL", "TYPE", "pubsub"]);
+                }
+                Some(name) => assert!(server.kill_client(name), "no client {name}"),
+                None => {}
             }
             let _ = writeln!(answers, "done");
         }
@@ -110,6 +115,11 @@ fn a_lock_goes_through_its_life() {
 #[test]
 fn threads_may_meddle_with_each_others_locks() {
     runs("tests/c/threads.c");
+}
+
+#[test]
+fn whatever_is_called_in_whatever_order_harms_nothing() {
+    runs("tests/c/schedules.c");
 }
 
 #[test]
