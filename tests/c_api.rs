@@ -25,6 +25,18 @@ fn library() -> PathBuf {
     path
 }
 
+/// The C compiler, with what `./dev sanitize` adds to its arguments.
+fn cc_command(flags: &str) -> Command {
+    let mut command = Command::new(std::env::var_os("PORTALOCK_CC").unwrap_or("cc".into()));
+    command.args(std::env::var(flags).unwrap_or_default().split_whitespace());
+    command
+}
+
+fn cc(command: &mut Command) {
+    let outcome = command.output().expect("the C compiler cannot be run");
+    assert!(outcome.status.success(), "{}", String::from_utf8_lossy(&outcome.stderr));
+}
+
 /// A compiled program in a folder of its own, beside the library under the names that it is found by.
 struct Program {
     dir: TempDir,
@@ -36,22 +48,24 @@ impl Program {
         for name in ["libportalock.so", "libportalock.so.0"] {
             std::os::unix::fs::symlink(library(), dir.path().join(name)).unwrap();
         }
-        let outcome = Command::new("cc")
-            .args(["-std=c11", "-D_GNU_SOURCE", "-g", "-O1"])
+        let (object, program) = (dir.path().join("program.o"), dir.path().join("program"));
+        cc(cc_command("PORTALOCK_CFLAGS")
+            .args(["-std=c11", "-D_GNU_SOURCE", "-g", "-O1", "-c"])
             .args(["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-pthread"])
             .arg(root().join(source))
             .arg("-I")
             .arg(root().join("include"))
             .arg("-o")
-            .arg(dir.path().join("program"))
+            .arg(&object));
+        cc(cc_command("PORTALOCK_LDFLAGS")
+            .arg(&object)
+            .arg("-pthread")
+            .arg("-o")
+            .arg(&program)
             .arg("-L")
             .arg(dir.path())
             .arg(format!("-Wl,-rpath,{}", dir.path().display()))
-            .args(libraries)
-            .output()
-            .expect("cc cannot be run");
-        let words = String::from_utf8_lossy(&outcome.stderr);
-        assert!(outcome.status.success(), "{source}: {words}");
+            .args(libraries));
         Self { dir }
     }
 

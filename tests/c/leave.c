@@ -9,11 +9,15 @@ static void *end_thread(void *unused)
     pthread_exit(NULL);
 }
 
+/* Not on the stack, which is gone when leaks are looked for. */
+static pl_client *client;
+static pl_lock *lock;
+
 int main(int argc, char **argv)
 {
     CHECK(argc == 3);
-    pl_client *client = check_client(argv[1]);
-    pl_lock *lock = check_lock(client, "leaving");
+    client = check_client(argv[1]);
+    lock = check_lock(client, "leaving");
     ANSWERS(PL_OK, pl_lock_acquire(lock, 1000, &error));
     check_ask("held");
     pthread_t thread;

@@ -1,6 +1,6 @@
-/* Threads and lost callbacks do whatever they like, at random and again with the same seed, with a few
- * locks and clients that are made and freed all the time, while connections are killed. Nothing may
- * crash, hang, leak, or answer what it should not. argv[1] is the server's URL.
+/* Threads and lost callbacks do whatever they like, at random and again with the same seed, with a
+ * few locks and clients that are made and freed all the time, while connections are killed. Nothing
+ * may crash, hang, leak, or answer what it should not. argv[1] is the server's URL.
  *
  *   PORTALOCK_SCHEDULES_SECONDS  how long (default 3)
  *   PORTALOCK_SCHEDULES_SEED     the seed (default: of the time)
@@ -23,7 +23,7 @@ static atomic_bool over;
 static atomic_int running = THREADS;
 static atomic_long callbacks_set, callbacks_called, callbacks_dropped, grants;
 
-/* --- Dice ----------------------------------------------------------------------------------------- */
+/* --- Dice -------------------------------------------------------------------------------------- */
 
 static uint64_t roll(uint64_t *dice)
 {
@@ -45,7 +45,7 @@ static long number_from(const char *variable, long otherwise)
     return text && *text ? atol(text) : otherwise;
 }
 
-/* --- What calls may answer ------------------------------------------------------------------------ */
+/* --- What calls may answer --------------------------------------------------------------------- */
 
 #define MAY(status) (1u << (status))
 
@@ -54,7 +54,8 @@ enum {
     ALWAYS = MAY(PL_OK) | MAY(PL_INVALID),
     /* Connections are killed at any moment, and the server is busy. */
     NETWORK = MAY(PL_DISCONNECTED) | MAY(PL_UNRESPONSIVE),
-    ACQUIRE = ALWAYS | NETWORK | MAY(PL_TIMEOUT) | MAY(PL_LOCKED) | MAY(PL_ACTIVE) | MAY(PL_CANCELLED),
+    ACQUIRE = ALWAYS | NETWORK | MAY(PL_TIMEOUT) | MAY(PL_LOCKED) | MAY(PL_ACTIVE) |
+              MAY(PL_CANCELLED),
     RELEASE = ALWAYS | MAY(PL_NOT_HELD) | MAY(PL_LOST),
 };
 
@@ -69,7 +70,8 @@ enum {
 static void judge(const char *call, pl_status answer, pl_error *error, unsigned set)
 {
     if (!(set & MAY(answer))) {
-        fprintf(stderr, "%s answers %s: %s\n", call, pl_status_name(answer), pl_error_message(error));
+        fprintf(stderr, "%s answers %s: %s\n", call, pl_status_name(answer),
+                pl_error_message(error));
         abort();
     }
     CHECK(pl_error_status(error) == answer);
@@ -77,7 +79,7 @@ static void judge(const char *call, pl_status answer, pl_error *error, unsigned 
     pl_error_free(error);
 }
 
-/* --- Lost callbacks ------------------------------------------------------------------------------- */
+/* --- Lost callbacks ---------------------------------------------------------------------------- */
 
 static void act(uint64_t *dice);
 
@@ -108,7 +110,7 @@ static void on_drop(void *context)
     free(watcher);
 }
 
-/* --- Actions -------------------------------------------------------------------------------------- */
+/* --- Actions ----------------------------------------------------------------------------------- */
 
 static pl_lock *any_lock(uint64_t *dice)
 {
@@ -258,9 +260,10 @@ static void ask_who(uint64_t *dice)
 /* Under load this ends the connections of the living, too. */
 static void reap(uint64_t *dice)
 {
+    const pl_client *client = any_client(dice);
     uint32_t alive, killed;
-    unsigned set = ALWAYS | NETWORK | MAY(PL_TIMEOUT);
-    ONE_OF(set, pl_reap_silent(any_client(dice), any_name(dice), 1 + soon(dice), &alive, &killed, &error));
+    ONE_OF(ALWAYS | NETWORK | MAY(PL_TIMEOUT),
+           pl_reap_silent(client, any_name(dice), 1 + soon(dice), &alive, &killed, &error));
 }
 
 static void ping(uint64_t *dice)
@@ -317,7 +320,7 @@ static const struct action {
     {5, "rest", rest},
 };
 
-/* --- Who does what, and since when ---------------------------------------------------------------- */
+/* --- Who does what, and since when ------------------------------------------------------------- */
 
 /* One for each thread that acts, the one that runs callbacks included. */
 static struct stage {
@@ -382,7 +385,7 @@ static void look_after(long seconds)
     }
 }
 
-/* --- Beginning and end ---------------------------------------------------------------------------- */
+/* --- Beginning and end ------------------------------------------------------------------------- */
 
 static int open_files(void)
 {
@@ -428,7 +431,8 @@ static void settle(int files, long stuck)
             return;
         if (check_ms() > until) {
             fprintf(stderr, "%ld callbacks set, %ld dropped; %d files open, %d before\n",
-                    atomic_load(&callbacks_set), atomic_load(&callbacks_dropped), open_files(), files);
+                    atomic_load(&callbacks_set), atomic_load(&callbacks_dropped), open_files(),
+                    files);
             abort();
         }
         check_sleep(20);
@@ -457,7 +461,8 @@ int main(int argc, char **argv)
     url = argv[1];
     long seconds = number_from("PORTALOCK_SCHEDULES_SECONDS", 3);
     long stuck = number_from("PORTALOCK_SCHEDULES_STUCK", 30);
-    uint64_t seed = (uint64_t)number_from("PORTALOCK_SCHEDULES_SEED", (long)time(NULL)), dice = seed;
+    uint64_t seed = (uint64_t)number_from("PORTALOCK_SCHEDULES_SEED", (long)time(NULL));
+    uint64_t dice = seed;
     fprintf(stderr, "schedules: PORTALOCK_SCHEDULES_SEED=%llu\n", (unsigned long long)seed);
 
     /* What the library keeps for ever is there from here on. */
