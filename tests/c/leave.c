@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+/* Not on the stack, which is gone when leaks are looked for. */
 static pl_client *client;
 static pl_lock *lock;
 
