@@ -155,8 +155,7 @@ impl Acquire {
                     Some(found) => self.dial(found, drive),
                 },
                 Doing::Trying { ticket, line, at_once } => {
-                    let (ticket, line, at_once) = (*ticket, line.clone(), *at_once);
-                    match self.conclude(ticket, &line, at_once, now) {
+                    match self.conclude(*ticket, line, *at_once, now) {
                         None => return Poll::Pending(self.pursuit.deadline()),
                         Some(Ok(())) => return Poll::Ready(self.end(Ok(()))),
                         Some(Err(failure)) => Err(failure),
@@ -164,30 +163,40 @@ impl Acquire {
                 }
                 Doing::Resting(until) => {
                     let until = self.pursuit.bounded(*until);
-                    if self.shared.stage().cancelled {
-                        return Poll::Ready(self.end(Err(cancelled_error())));
+                    match self.rested(until, now) {
+                        None => return Poll::Pending(Some(until)),
+                        Some(Ok(())) => Ok(Doing::Starting),
+                        Some(Err(error)) => return Poll::Ready(self.end(Err(error))),
                     }
-                    if now < until {
-                        return Poll::Pending(Some(until));
-                    }
-                    if self.pursuit.is_overdue(now) {
-                        let error = self.pursuit.spent();
-                        return Poll::Ready(self.end(Err(error)));
-                    }
-                    Ok(Doing::Starting)
                 }
             };
             self.doing = match step {
                 Ok(doing) => doing,
-                Err(Failure { error, at_once }) => {
-                    self.report(&error);
-                    match self.pursuit.failed(error, at_once, Instant::now()) {
-                        Next::Retry(at) => Doing::Resting(at),
-                        Next::End(error) => return Poll::Ready(self.end(Err(error))),
-                    }
-                }
+                Err(failure) => match self.failed(failure) {
+                    Next::Retry(at) => Doing::Resting(at),
+                    Next::End(error) => return Poll::Ready(self.end(Err(error))),
+                },
             };
         }
+    }
+
+    /// Whether to try again; `None` for not yet.
+    fn rested(&mut self, until: Instant, now: Instant) -> Option<Result<()>> {
+        if self.shared.stage().cancelled {
+            return Some(Err(cancelled_error()));
+        }
+        if now < until {
+            return None;
+        }
+        match self.pursuit.is_overdue(now) {
+            true => Some(Err(self.pursuit.spent())),
+            false => Some(Ok(())),
+        }
+    }
+
+    fn failed(&mut self, failure: Failure) -> Next {
+        self.report(&failure.error);
+        self.pursuit.failed(failure.error, failure.at_once, Instant::now())
     }
 
     /// Trouble that an acquire goes on with would otherwise be known at its end only.

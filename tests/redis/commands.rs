@@ -76,6 +76,29 @@ fn a_queue_of_our_own_needs_no_list_and_no_script() {
     assert!(caused["publish"] <= 4 + 10 + 5 + 10, "{caused:?}");
 }
 
+/// The first in line counts fifty times a second and pings once; each of the others says one word to that.
+#[test]
+fn a_waiter_at_rest_says_one_word_a_second() {
+    let server = Server::start();
+    let locks: Vec<_> = (0..8).map(|_| lone_lock(&server.url(), NAME)).collect();
+    locks[0].acquire(Wait::Default).unwrap();
+    std::thread::scope(|scope| {
+        for (number, lock) in locks.iter().enumerate().skip(1) {
+            scope.spawn(|| lock.acquire(Wait::Forever).unwrap_err());
+            assert!(wait_until(SOON, || server.members(NAME) == number as u64 + 1));
+            std::thread::sleep(ms(20));
+        }
+        // Until they have come to rest.
+        std::thread::sleep(ms(4_000));
+        let caused = caused(&server, || std::thread::sleep(ms(5_000)));
+        println!("{caused:?}");
+        // 50 a second by the first; of the six others, one and a half a second together at most.
+        assert!(caused["pubsub|numsub"] <= 250 + 30, "{caused:?}");
+        assert!(caused["publish"] <= 6 * 8 + 10, "{caused:?}");
+        locks.iter().for_each(Lock::close);
+    });
+}
+
 #[test]
 fn the_first_in_line_counts_fifty_times_a_second_and_pings_once() {
     let server = Server::start();

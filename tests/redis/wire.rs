@@ -128,7 +128,7 @@ fn a_great_message_in_pieces_costs_nobody_the_lock() {
 fn answers_that_break_off_anywhere() {
     let server = Server::start();
     // The whole of an uncontended acquire is some 350 bytes.
-    for keep in (0..420).step_by(11) {
+    for keep in (0..420).step_by(17) {
         let cut = move || {
             let mut left = keep;
             move |bytes: &[u8], to: &mut TcpStream| {
@@ -139,11 +139,11 @@ fn answers_that_break_off_anywhere() {
         };
         let lock = lone_lock(&proxy(&server, cut), "jobs");
         let begun = Instant::now();
-        match lock.acquire(wait(150)) {
+        match lock.acquire(wait(300)) {
             Ok(()) => assert!(keep > 100, "granted by {keep} bytes"),
             Err(error) => assert_eq!(error.status(), Status::Disconnected, "{keep}: {error}"),
         }
-        assert!(begun.elapsed() < ms(400), "{keep}: {:?}", begun.elapsed());
+        assert!(begun.elapsed() < ms(1_300), "{keep}: {:?}", begun.elapsed());
     }
     assert!(wait_until(SOON, || server.members("jobs") == 0));
     lone_lock(&server.url(), "jobs").try_acquire().unwrap();

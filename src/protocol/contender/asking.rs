@@ -6,6 +6,10 @@ use crate::protocol::id::{MemberId, ReplyTo};
 use crate::protocol::message::{Count, Ping, Record, Standing, State};
 use crate::protocol::probe::{Open, Probe, Trial};
 
+/// At rest, so many times as long between two counts: longer than between two pings of the first in
+/// line with the usual timing, to which everybody behind it says a word.
+const COUNTS_AT_REST: u32 = 75;
+
 impl Contender {
     /// When this timer is due, if it is armed.
     pub fn due(&self, timer: Timer) -> Option<Time> {
@@ -43,9 +47,20 @@ impl Contender {
         }
     }
 
+    /// The first in line counts steadily. Whoever is behind does so the more seldom the longer nobody
+    /// has left: there is a place to be missed only when somebody leaves, and whoever is ahead looks
+    /// after the rest. At rest an answer to somebody's ping is as good as a count.
     fn next_count(&self) -> Time {
         let gap = self.timing.count_every.saturating_mul(self.place());
-        self.counted_at.saturating_add(gap)
+        if self.place() == 1 {
+            return self.counted_at.saturating_add(gap);
+        }
+        let rest = self.timing.count_every.saturating_mul(COUNTS_AT_REST);
+        let calm = self.counted_at.saturating_sub(self.stirred_at) / 2;
+        match calm < rest {
+            true => self.counted_at.saturating_add(gap.max(calm)),
+            false => self.counted_at.max(self.said_at).saturating_add(gap.max(rest)),
+        }
     }
 
     /// Twice the check interval, give or take a half, so that those who met once do not always meet
@@ -210,6 +225,7 @@ impl Contender {
         }
         self.probe = Probe::Resolved { at: now };
         self.counted_at = now;
+        self.stirred_at = now;
         true
     }
 }

@@ -42,6 +42,10 @@ pub struct Contender {
     /// The number of subscribers was asked for and not answered yet.
     counting: bool,
     counted_at: Time,
+    /// When the queue last moved: somebody left, or everybody was heard.
+    stirred_at: Time,
+    /// When a ping was last answered.
+    said_at: Time,
     /// When somebody ahead last asked round: those behind need not.
     checked_at: Time,
     /// When the channel was last left for a foreign member's sake.
@@ -73,6 +77,8 @@ impl Contender {
             exact_refused: false,
             counting: false,
             counted_at: Time::ZERO,
+            stirred_at: Time::ZERO,
+            said_at: Time::ZERO,
             checked_at: Time::ZERO,
             aside_at: Time::ZERO,
             health: Health::default(),
@@ -153,7 +159,10 @@ impl Contender {
             Input::Joined { members } => self.joined(now, members),
             Input::Ping(ping) => self.pinged(now, ping),
             Input::Pong { number, record } => self.answered(number, record),
-            Input::Event(Event::Left(id)) => self.left(MemberId::Hex(id)),
+            Input::Event(Event::Left(id)) => {
+                self.stirred_at = now;
+                self.left(MemberId::Hex(id));
+            }
             Input::Asked { number, count } => self.asked(now, number, count),
             Input::ExactRefused { number } => self.exact_refused(now, number),
             Input::Rolled(roll) => self.rolled(now, roll),
@@ -205,6 +214,7 @@ impl Contender {
         self.heard_ping = true;
         if let Some(answer) = self.answer(ping.asker == Asker::Stranger) {
             let to = ping.reply_to;
+            self.said_at = now;
             self.outputs.push_back(Output::Pong { to, answer });
         }
     }
