@@ -11,7 +11,10 @@ use crate::{LONG, client, lone_lock, ms, wait};
 
 const KILLS: usize = 200;
 const CROWD: usize = 5;
+/// From the death of a holder to the next.
 const LIMIT: Duration = ms(250);
+/// If the one who would have noticed dies with it. Those behind look every 1.5 s when at rest.
+const LIMIT_OF_TWO: Duration = ms(2_500);
 
 /// Processes that all want one lock, and whoever asks about them.
 struct Crowd<'a> {
@@ -99,7 +102,8 @@ fn two_hundred_kills_leave_nobody_stuck() {
         let heir = queue[victims.len()];
         let (next, took) = crowd.await_holder(since);
         assert_eq!(next, heir, "out of turn after {victims:?} of {queue:?} were killed");
-        assert!(took < LIMIT, "{took:?} after {victims:?} were killed");
+        let limit = if victims.len() == 1 { LIMIT } else { LIMIT_OF_TWO };
+        assert!(took < limit, "{took:?} after {victims:?} were killed");
         (longest, sum, handed_over) = (longest.max(took), sum + took, handed_over + 1);
     }
     let mean = sum / handed_over;
@@ -127,6 +131,29 @@ fn a_killed_holder_is_followed_by_the_first_in_line() {
         println!("next after {took:?}");
         assert!(took < LIMIT, "{took:?}");
     });
+}
+
+#[test]
+fn a_queue_at_rest_notices_that_its_holder_and_its_first_are_gone() {
+    let server = Server::start();
+    let mut holder = Worker::spawn(&server.url(), "jobs");
+    holder.expect("x 5000", "got x");
+    let mut behind = Vec::new();
+    for members in 2..=4 {
+        let mut worker = Worker::spawn(&server.url(), "jobs");
+        worker.tell("x 60000");
+        assert!(wait_until(LONG, || server.members("jobs") == members));
+        std::thread::sleep(ms(50));
+        behind.push(worker);
+    }
+    // Longer than those behind the first take to come to rest.
+    std::thread::sleep(ms(5_000));
+    holder.kill();
+    behind[0].kill();
+    let took = behind[1].await_line("got x", LONG);
+    println!("next after {took:?}");
+    assert!(took < LIMIT_OF_TWO, "{took:?}");
+    assert!(behind[2].is_silent(ms(100)));
 }
 
 #[test]
