@@ -4,6 +4,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 pub struct Dice(u64);
 
+#[allow(dead_code)]
 impl Dice {
     /// With the seed of the environment, or a new one that is printed.
     pub fn new() -> Self {
@@ -12,6 +13,11 @@ impl Dice {
         let seed = seed.unwrap_or_else(now) | 1;
         println!("PORTALOCK_SEED={seed}");
         Self(seed)
+    }
+
+    /// With this seed.
+    pub fn with_seed(seed: u64) -> Self {
+        Self(seed | 1)
     }
 
     /// Others, for a thread of its own.
