@@ -1,61 +1,13 @@
 //! A path to the server that has gone silent: nothing is refused, nothing comes back.
 
-use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use portalock::{Lock, LockOptions, LossReason, Status, Wait};
 
+use crate::proxy::Proxy;
 use crate::support::{Server, wait_until};
 use crate::{SOON, client, ms};
-
-/// Passes bytes on in both directions, until it is told to swallow them.
-struct Proxy {
-    port: u16,
-    silent: Arc<AtomicBool>,
-}
-
-impl Proxy {
-    fn before(server: &Server) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = listener.local_addr().unwrap().port();
-        let silent = Arc::new(AtomicBool::new(false));
-        let (behind, switch) = (server.port(), silent.clone());
-        std::thread::spawn(move || {
-            for near in listener.incoming().map_while(Result::ok) {
-                let far = TcpStream::connect(("127.0.0.1", behind)).unwrap();
-                for stream in [&near, &far] {
-                    stream.set_nodelay(true).unwrap();
-                }
-                pass_on(near.try_clone().unwrap(), far.try_clone().unwrap(), switch.clone());
-                pass_on(far, near, switch.clone());
-            }
-        });
-        Self { port, silent }
-    }
-
-    fn url(&self) -> String {
-        format!("redis://127.0.0.1:{}", self.port)
-    }
-
-    fn fall_silent(&self) {
-        self.silent.store(true, Ordering::SeqCst);
-    }
-}
-
-fn pass_on(mut from: TcpStream, mut to: TcpStream, silent: Arc<AtomicBool>) {
-    std::thread::spawn(move || {
-        let mut buffer = [0; 4096];
-        while let Ok(count @ 1..) = from.read(&mut buffer) {
-            if !silent.load(Ordering::SeqCst) && to.write_all(&buffer[..count]).is_err() {
-                break;
-            }
-        }
-    });
-}
 
 fn checked(url: &str, interval: u64) -> Lock {
     let mut options = LockOptions::new();
@@ -66,7 +18,7 @@ fn checked(url: &str, interval: u64) -> Lock {
 /// Within the interval and the deadline, whatever the interval.
 fn is_reported(interval: u64) {
     let server = Server::start();
-    let proxy = Proxy::before(&server);
+    let proxy = Proxy::before(server.port());
     let lock = checked(&proxy.url(), interval);
     let (sender, losses) = channel();
     lock.on_lost(Some(Box::new(move |loss| sender.send((loss.reason, Instant::now())).unwrap())));
