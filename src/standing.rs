@@ -335,6 +335,6 @@ impl Landlord for Shared {
     fn verified(&self, at: Instant) {
         let since = at.saturating_duration_since(self.epoch);
         let nanos = u64::try_from(since.as_nanos()).unwrap_or(u64::MAX);
-        self.verified.store(nanos, Ordering::Release);
+        self.verified.fetch_max(nanos, Ordering::AcqRel);
     }
 }

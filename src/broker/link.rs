@@ -300,6 +300,11 @@ impl<T: Transport> Link<T> {
         }
     }
 
+    /// Has the next read look whether there is more, or the end, although the last one took all there was.
+    pub(crate) fn look_again(&mut self) {
+        self.dry = false;
+    }
+
     /// When the latest of those commands was asked for that were answered: the server was there, and
     /// had us subscribed, at that time or later.
     pub(crate) fn heard_of(&self) -> Instant {

@@ -42,6 +42,8 @@ pub(crate) struct Berth<T> {
     tenants: VecDeque<Tenant>,
     /// Pongs that named nobody, so far: each must count.
     legacy: u32,
+    /// When reading was broken off, if there may be more.
+    unread: Option<Instant>,
     /// Those who have moved out, to be dropped by whoever has no mutex of theirs.
     gone: Vec<Tenant>,
 }
@@ -61,6 +63,7 @@ impl<T: Transport> Berth<T> {
             ending: None,
             tenants: VecDeque::new(),
             legacy: 0,
+            unread: None,
             gone: Vec::new(),
         }
     }
@@ -89,7 +92,7 @@ impl<T: Transport> Berth<T> {
     pub(crate) fn next_timer(&self) -> Option<Instant> {
         let owed = self.link.as_ref()?.owed_since().map(|since| since + self.answer_timeout);
         let timer = self.tenants.back().and_then(Tenant::next_timer).map(|(at, _)| at);
-        [owed, timer].into_iter().flatten().min()
+        [owed, timer, self.unread].into_iter().flatten().min()
     }
 
     /// Those who have moved out since this was last called.
@@ -100,7 +103,7 @@ impl<T: Transport> Berth<T> {
     /// Moves a tenant in and lets it join. Fails, with nothing done, if the connection has ended or is
     /// too slow in confirming the last leave.
     pub(crate) fn move_in(&mut self, tenant: Tenant, now: Instant) -> Result<()> {
-        self.read(now);
+        self.read(now, || now);
         let Some(link) = &mut self.link else {
             let silence = || unresponsive(&self.endpoint.to_string());
             return Err(self.ending.clone().unwrap_or_else(silence));
@@ -120,10 +123,10 @@ impl<T: Transport> Berth<T> {
     }
 
     /// Writes, reads, and looks at the timers if all was read: silence is not to be judged before.
-    /// `clock` tells the time anew where reading may have taken long.
-    pub(crate) fn visit(&mut self, now: Instant, clock: impl FnOnce() -> Instant) {
+    /// `clock` tells the time anew where reading may have taken long, or this process stood still.
+    pub(crate) fn visit(&mut self, now: Instant, clock: impl Fn() -> Instant) {
         self.write(now);
-        if self.read(now) {
+        if self.read(now, &clock) {
             self.ring(clock());
         }
         self.write(now);
@@ -196,9 +199,28 @@ impl<T: Transport> Berth<T> {
         }
     }
 
-    /// Reads what is there; `true` if that was all.
-    fn read(&mut self, now: Instant) -> bool {
-        for _ in 0..FRAMES_A_VISIT {
+    /// Reads what is there, and tells of a grant if that was all; `true` if it was.
+    fn read(&mut self, now: Instant, clock: impl Fn() -> Instant) -> bool {
+        let mut frames = 0;
+        let mut all = self.read_some(now, &mut frames);
+        // Behind what was read just now may be the end of the connection: a grant would be a lie.
+        while all && self.tenants.back().is_some_and(Tenant::is_granted) {
+            let before = frames;
+            self.link.as_mut().into_iter().for_each(Link::look_again);
+            all = self.read_some(now, &mut frames);
+            if frames == before {
+                break;
+            }
+        }
+        self.unread = (!all && self.link.is_some()).then_some(now);
+        if let (true, Some(link), Some(tenant)) = (all, &mut self.link, self.tenants.back_mut()) {
+            tenant.tell_grant(clock(), link);
+        }
+        all
+    }
+
+    fn read_some(&mut self, now: Instant, frames: &mut usize) -> bool {
+        while *frames < FRAMES_A_VISIT {
             let Some(link) = &mut self.link else {
                 return false;
             };
@@ -210,6 +232,7 @@ impl<T: Transport> Berth<T> {
                     return false;
                 }
             }
+            *frames += 1;
         }
         false
     }
@@ -225,6 +248,7 @@ impl<T: Transport> Berth<T> {
         let input = match frame {
             Frame::Answer(Answer::Token(token)) => return tenant.drawn(token),
             Frame::Answer(Answer::Killed(count)) => return tenant.killed(count),
+            Frame::Answer(Answer::Alive) => return tenant.proved(),
             Frame::Answer(answer) => tenant.input_of(answer),
             Frame::Message { channel, payload } => {
                 self.legacy = self.legacy.wrapping_add(1);

@@ -57,6 +57,8 @@ pub(crate) struct Tenant {
     fence: Fence,
     /// When the latest verification was sent.
     verify_sent: Instant,
+    /// When the latest of those commands was sent that the server has answered.
+    heard_of: Instant,
     /// Whose connections are being ended.
     doomed: VecDeque<Option<HolderId>>,
 }
@@ -78,9 +80,19 @@ enum Fence {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Standing {
     Acquiring,
+    /// To be told of its grant, with this token.
+    Granted(Option<u64>, Proof),
     Holding,
     Leaving,
     Departed,
+}
+
+/// Whether the server was asked, after the grant, if we are still there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Proof {
+    None,
+    Asked,
+    Given,
 }
 
 impl Tenant {
@@ -104,6 +116,7 @@ impl Tenant {
             unhealthy: false,
             fence: Fence::Off,
             verify_sent: now,
+            heard_of: now,
             doomed: VecDeque::new(),
         }
     }
@@ -230,15 +243,56 @@ impl Tenant {
                 commands.check_health(&response, &wire::write_health(number));
                 self.verify_sent = now;
             }
-            Output::Verified => self.tell(Verdict::Checked(self.verify_sent)),
+            Output::Verified => {
+                self.landlord.verified(self.verify_sent);
+                self.tell(Verdict::Checked(self.verify_sent));
+            }
             Output::Unhealthy => self.unhealthy = true,
             Output::Broken(why) => self.broken = Some(why),
         }
     }
 
     fn held(&mut self, token: Option<u64>) {
-        self.standing = Standing::Holding;
-        self.tell(Verdict::Granted(token));
+        self.standing = Standing::Granted(token, Proof::None);
+    }
+
+    /// Whether there is a grant to be told.
+    pub(crate) fn is_granted(&self) -> bool {
+        matches!(self.standing, Standing::Granted(..))
+    }
+
+    /// All that is here has been read, and the connection stands, as far as can be seen: the grant may be
+    /// told, unless it rests on old news. A process that stands still while others wait is reaped, and
+    /// finds what was said before that, with the end of the connection behind it or still on its way.
+    /// Nobody is reaped sooner than `unavailable` after a ping that it has not answered, and whoever has
+    /// an answer of the server has read, and answered, every ping from before it.
+    pub(crate) fn tell_grant<T: Transport>(&mut self, now: Instant, link: &mut Link<T>) {
+        let Standing::Granted(token, proof) = self.standing else {
+            return;
+        };
+        let patience = self.contender.timing().unavailable / 8 * 7;
+        let is_old = now.saturating_duration_since(self.heard_of) > patience;
+        match proof {
+            Proof::None if is_old => {
+                let mut commands = Commands::default();
+                commands.alive();
+                link.queue(commands, now);
+                self.standing = Standing::Granted(token, Proof::Asked);
+            }
+            Proof::Asked => {}
+            // An answer that takes long, too, is all there is to get on such a way.
+            Proof::None | Proof::Given => {
+                self.standing = Standing::Holding;
+                self.tell(Verdict::Granted(token));
+            }
+        }
+    }
+
+    /// The server has answered that it is there.
+    pub(crate) fn proved(&mut self) {
+        if let Standing::Granted(token, Proof::Asked) = self.standing {
+            self.standing = Standing::Granted(token, Proof::Given);
+        }
     }
 
     /// A token has come. One that was drawn with a join that found others is of no use: they may hold
@@ -260,8 +314,9 @@ impl Tenant {
     }
 
     /// The server has answered what was asked at that time.
-    pub(crate) fn heard_of(&self, at: Instant) {
-        if matches!(self.standing, Standing::Acquiring | Standing::Holding) {
+    pub(crate) fn heard_of(&mut self, at: Instant) {
+        self.heard_of = self.heard_of.max(at);
+        if !matches!(self.standing, Standing::Leaving | Standing::Departed) {
             self.landlord.verified(at);
         }
     }
@@ -336,7 +391,9 @@ impl Tenant {
     /// The connection is gone, and `error` says why.
     pub(crate) fn evicted(&self, reason: LossReason, error: &Error) {
         match self.standing {
-            Standing::Acquiring => self.tell(Verdict::Failed(error.clone())),
+            Standing::Acquiring | Standing::Granted(..) => {
+                self.tell(Verdict::Failed(error.clone()));
+            }
             Standing::Holding => {
                 let message = error.message().to_owned();
                 self.tell(Verdict::Lost(Loss { reason, message }));

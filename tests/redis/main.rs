@@ -15,6 +15,8 @@ mod interrupts;
 mod loss;
 mod names;
 mod onlookers;
+mod partition;
+mod pauses;
 mod proxy;
 mod readers;
 mod reaping;

@@ -12,6 +12,7 @@ use crate::dice::Dice;
 const PASS: u8 = 0;
 const SILENT: u8 = 1;
 const DEAF: u8 = 2;
+const HOLD: u8 = 3;
 
 /// How long bytes are on their way, anew for each piece, in order all the same.
 #[derive(Clone, Copy)]
@@ -26,9 +27,13 @@ pub struct Proxy {
     manner: Arc<AtomicU8>,
 }
 
+impl Delay {
+    pub const NONE: Self = Self { least: Duration::ZERO, most: Duration::ZERO };
+}
+
 impl Proxy {
     pub fn before(port: u16) -> Self {
-        Self::delaying(port, Delay { least: Duration::ZERO, most: Duration::ZERO })
+        Self::delaying(port, Delay::NONE)
     }
 
     pub fn delaying(behind: u16, delay: Delay) -> Self {
@@ -61,6 +66,17 @@ impl Proxy {
         self.manner.store(SILENT, Ordering::SeqCst);
     }
 
+    /// Keeps back what comes, from either side, the end of a connection included, until [`resume`].
+    ///
+    /// [`resume`]: Self::resume
+    pub fn hold(&self) {
+        self.manner.store(HOLD, Ordering::SeqCst);
+    }
+
+    pub fn resume(&self) {
+        self.manner.store(PASS, Ordering::SeqCst);
+    }
+
     /// Swallows what is said to the server.
     pub fn swallow_requests(&self) {
         self.manner.store(DEAF, Ordering::SeqCst);
@@ -90,11 +106,20 @@ fn pass_on(
     std::thread::spawn(move || {
         for (due, bytes) in pieces {
             std::thread::sleep(due.saturating_duration_since(Instant::now()));
+            await_resumption(&manner);
             let swallowed = swallows.contains(&manner.load(Ordering::SeqCst));
             if !swallowed && to.write_all(&bytes).is_err() {
                 return;
             }
         }
+        await_resumption(&manner);
+        std::thread::sleep(delay.most);
         let _ = to.shutdown(std::net::Shutdown::Both);
     });
+}
+
+fn await_resumption(manner: &AtomicU8) {
+    while manner.load(Ordering::SeqCst) == HOLD {
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }

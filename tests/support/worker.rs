@@ -8,7 +8,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use portalock::{Client, ClientOptions, Lock, LockOptions, Mode, Wait};
 
@@ -26,11 +26,21 @@ pub struct Worker {
 impl Worker {
     /// Starts one with a client and a lock of its own.
     pub fn spawn(url: &str, name: &str) -> Self {
+        Self::spawn_with(url, name, &[])
+    }
+
+    /// Starts one with options of its lock: `health_ms=` and `unavailable_ms=`, with a number.
+    pub fn spawn_with(url: &str, name: &str, options: &[&str]) -> Self {
         Self::spawn_program(
             Command::new(std::env::current_exe().unwrap())
                 .args(["--exact", "worker_entry", "--nocapture", "--test-threads=1"])
-                .env("PORTALOCK_WORKER", format!("{url}\n{name}")),
+                .env("PORTALOCK_WORKER", Self::job(url, name, options)),
         )
+    }
+
+    /// What a worker's environment says in `PORTALOCK_WORKER`.
+    pub fn job(url: &str, name: &str, options: &[&str]) -> String {
+        [&[url, name], options].concat().join("\n")
     }
 
     /// Starts another program that speaks the same lines.
@@ -55,7 +65,7 @@ impl Worker {
         self.child.id() as i32
     }
 
-    /// Tells it what to do: `x|s [ms]`, `try`, `r`, `q`; `sections COUNT DIR`, `turn WORD FILE`,
+    /// Tells it what to do: `x|s [ms]`, `try`, `r`, `q`; `holders MS`, `clock`; `sections COUNT DIR`, `turn WORD FILE`,
     /// and anything else is repeated.
     pub fn tell(&mut self, order: &str) {
         let _ = writeln!(self.stdin, "{order}");
@@ -111,18 +121,44 @@ pub fn serve() {
     let Ok(job) = std::env::var("PORTALOCK_WORKER") else {
         return;
     };
-    let (url, name) = job.split_once('\n').unwrap();
+    let mut job = job.split('\n');
+    let (url, name) = (job.next().unwrap(), job.next().unwrap());
     let client = Client::new(url, ClientOptions::new()).unwrap();
-    let lock = client.lock(name, LockOptions::new()).unwrap();
+    let lock = client.lock(name, options_of(job)).unwrap();
     lock.on_lost(Some(Box::new(|_| println!("{MARK}lost"))));
     for order in std::io::stdin().lock().lines().map_while(Result::ok) {
-        println!("{MARK}{}", obey(&lock, &order));
+        println!("{MARK}{}", obey(&client, &lock, &order));
     }
 }
 
-fn obey(lock: &Lock, order: &str) -> String {
+fn options_of<'a>(words: impl Iterator<Item = &'a str>) -> LockOptions {
+    let mut options = LockOptions::new();
+    for word in words {
+        let (name, number) = word.split_once('=').unwrap();
+        let span = Duration::from_millis(number.parse().unwrap());
+        match name {
+            "health_ms" => options.health_check_interval(span).unwrap(),
+            "unavailable_ms" => options.unavailable_timeout(span).unwrap(),
+            _ => panic!("{word}"),
+        };
+    }
+    options
+}
+
+fn obey(client: &Client, lock: &Lock, order: &str) -> String {
     let words: Vec<_> = order.splitn(3, ' ').collect();
     match words[..] {
+        ["clock"] => {
+            let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+            return format!("clock {}", time.as_secs());
+        }
+        ["holders", ms] => {
+            let limit = Duration::from_millis(ms.parse().unwrap());
+            return match client.holders(lock.name(), limit) {
+                Ok(_) => "holders".to_owned(),
+                Err(error) => format!("{:?}", error.status()),
+            };
+        }
         ["sections", count, dir] => return sections(lock, count.parse().unwrap(), Path::new(dir)),
         ["turn", word, file] => return turn(lock, word, Path::new(file)),
         _ => {}
