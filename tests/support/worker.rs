@@ -12,7 +12,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use portalock::{Client, ClientOptions, Lock, LockOptions, Mode, Wait};
 
-use super::{die_with_parent, signal};
+use super::{die_with_parent, signal, wait_until};
 
 const MARK: &str = "worker> ";
 
@@ -101,8 +101,16 @@ impl Worker {
         let _ = self.child.wait();
     }
 
+    /// Stops it, and waits until the last of its threads stands still.
     pub fn stop(&self) {
         signal(self.pid(), libc::SIGSTOP);
+        let stands = |entry: std::io::Result<std::fs::DirEntry>| {
+            let stat = std::fs::read_to_string(entry.unwrap().path().join("stat"));
+            let stat = stat.unwrap_or_default();
+            stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('T'))
+        };
+        let tasks = || std::fs::read_dir(format!("/proc/{}/task", self.pid())).unwrap();
+        assert!(wait_until(Duration::from_secs(10), || tasks().all(stands)), "it does not stop");
     }
 
     pub fn cont(&self) {
