@@ -65,10 +65,6 @@ impl Lane {
         self.queue.len()
     }
 
-    pub fn is_empty(&self) -> bool {
-        self.queue.is_empty()
-    }
-
     pub fn bytes(&self) -> usize {
         self.bytes
     }

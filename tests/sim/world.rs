@@ -70,7 +70,8 @@ impl World {
             ..Host::default()
         };
         let hosts = (0..setup.hosts).map(host).collect();
-        let node = Node { reply_first: setup.reply_first, ..Node::default() };
+        let mut node = Node::default();
+        node.reply_first = setup.reply_first;
         Self {
             now: 0,
             base: Instant::now(),
