@@ -1,6 +1,7 @@
 //! What goes wrong, and how it is mended.
 
 use crate::agenda::{Event, MS, Moment, SECOND};
+use crate::host::Doing;
 use crate::net::{End, Packet};
 use crate::world::World;
 
@@ -158,6 +159,7 @@ impl World {
         victim.pool.clear();
         for actor in victim.actors.clone() {
             self.judge.crashed(actor);
+            self.actors[actor].doing = Doing::Idle(Moment::MAX);
         }
     }
 

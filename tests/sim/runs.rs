@@ -91,7 +91,7 @@ fn run_many(
             if !goes_on(seed) {
                 break;
             }
-            let Outcome { violation, stats } = run(seed, mutant);
+            let Outcome { violation, stats, .. } = run(seed, mutant);
             sum.lock().unwrap().add(&stats);
             if let Some(what) = violation {
                 stop.store(true, Ordering::Relaxed);
@@ -149,4 +149,20 @@ fn trace_of(seed: u64) -> Vec<String> {
     let (send, lines) = std::sync::mpsc::channel();
     world(seed, None).traced(move |line| send.send(line).unwrap()).run();
     lines.try_iter().collect()
+}
+
+#[test]
+#[ignore = "survey"]
+fn survey() {
+    let n = setting("N").unwrap_or(2000);
+    let mut worst = Vec::new();
+    for seed in 1..=n {
+        let outcome = run(seed, None);
+        worst.push((outcome.tightest, seed));
+        if let Some(what) = outcome.violation {
+            println!("VIOLATION {seed}: {what}");
+        }
+    }
+    worst.sort_by(|a, b| b.0.total_cmp(&a.0));
+    println!("{:?}", &worst[..12]);
 }

@@ -58,6 +58,8 @@ pub struct World {
 pub struct Outcome {
     pub violation: Option<String>,
     pub stats: Stats,
+    /// How much of a bound was used up at most.
+    pub tightest: f64,
 }
 
 impl World {
@@ -154,7 +156,8 @@ impl World {
         if let Some(what) = self.judge.violation.clone() {
             self.trace(|| format!("BROKEN {what}"));
         }
-        Outcome { violation: self.judge.violation, stats: self.stats }
+        let tightest = self.judge.tightest;
+        Outcome { violation: self.judge.violation, stats: self.stats, tightest }
     }
 
     fn happen(&mut self, event: Event) {
