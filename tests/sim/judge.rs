@@ -27,6 +27,8 @@ pub struct Wait {
     pub conn: usize,
     /// Everybody it asked has answered, and knows of it.
     pub queued: bool,
+    /// The protocol has granted it the lock.
+    pub decided: bool,
     /// Whose sections may come first.
     pub ahead: u64,
 }
@@ -128,18 +130,27 @@ impl Judge {
             }
         }
         let id = HolderId(0);
-        self.waits.insert(actor, Wait { begun, id, conn: 0, queued: false, ahead });
+        self.waits.insert(actor, Wait { begun, id, conn: 0, queued: false, decided: false, ahead });
     }
 
     pub fn attempted(&mut self, actor: usize, id: HolderId, conn: usize) {
         if let Some(wait) = self.waits.get_mut(&actor) {
-            (wait.id, wait.conn, wait.queued) = (id, conn, false);
+            (wait.id, wait.conn) = (id, conn);
+            (wait.queued, wait.decided) = (false, false);
         }
     }
 
     pub fn queued(&mut self, actor: usize) {
         if let Some(wait) = self.waits.get_mut(&actor) {
             wait.queued = true;
+        }
+    }
+
+    /// Takes note that the protocol has granted it the lock; `false` if that is nothing new.
+    pub fn decided(&mut self, actor: usize) -> bool {
+        match self.waits.get_mut(&actor) {
+            Some(wait) => !std::mem::replace(&mut wait.decided, true),
+            None => false,
         }
     }
 

@@ -64,17 +64,26 @@ impl Setup {
         let locks = dice.pick(&[1, 1, 1, 1, 2, 3]);
         let crowd = dice.between(2, 9) as usize;
         let lock_of = |n: usize| n % locks;
-        let actors = (0..crowd).map(|n| Role::draw(dice, hosts, lock_of(n), n)).collect();
-        let faults_until = dice.between(2 * SECOND, 6 * SECOND);
         let latency = dice.pick(&[(20, 200), (100, 2 * MS), (MS, 5 * MS), (2 * MS, 20 * MS)]);
+        let spike = dice.one_in(3).then(|| dice.pick(&[30 * MS, 60 * MS, 120 * MS]));
+        // A deadline that a sound network may miss proves nothing.
+        let patient = 4 * (latency.1 + spike.unwrap_or(0));
+        let mut actors: Vec<_> =
+            (0..crowd).map(|n| Role::draw(dice, hosts, lock_of(n), n)).collect();
+        for role in actors.iter_mut().filter(|role: &&mut Role| role.health_every > 0) {
+            role.health_every = role.health_every.max(patient);
+        }
+        let faults_until = dice.between(2 * SECOND, 6 * SECOND);
         Self {
             hosts,
             locks,
             actors,
             latency,
-            spike: dice.one_in(3).then(|| dice.pick(&[30 * MS, 60 * MS, 120 * MS])),
+            spike,
             answer_timeout: dice.pick(&[SECOND, 5 * SECOND]),
-            unavailable: (0..locks).map(|_| dice.pick(&[300 * MS, 500 * MS, SECOND])).collect(),
+            unavailable: (0..locks)
+                .map(|_| dice.pick(&[300 * MS, 500 * MS, SECOND]).max(patient))
+                .collect(),
             reply_first: dice.one_in(3),
             keeps_counters: !dice.one_in(4),
             skew: dice.pick(&[0, 0, 0, 5 * MS, 50 * MS]),

@@ -272,6 +272,7 @@ impl World {
         if closed || !stands {
             self.finish(conn);
         }
+        self.may_have_decided(host, line);
         for (ticket, what) in told {
             self.heard(host, ticket, what);
         }

@@ -1,5 +1,7 @@
 //! What the judge has to see of the world.
 
+use portalock::protocol::Phase;
+
 use crate::agenda::{Event, MS, Moment};
 use crate::host::Doing;
 use crate::judge::{Hold, MARGIN, Wait};
@@ -22,7 +24,6 @@ impl World {
         // Whom the server has let go of does not count any more, and is about to find out.
         if self.is_subscribed(conn, begun.lock) {
             self.must_be_alone(actor, &hold);
-            self.must_be_next(actor, &wait);
             if let Some(token) = token {
                 self.judge.token(actor, begun.lock, token);
             }
@@ -44,8 +45,27 @@ impl World {
         }
     }
 
+    /// The protocol may have granted the lock some time before its holder is told: it is when a fencing
+    /// token has to be drawn.
+    pub fn may_have_decided(&mut self, host: usize, line: usize) {
+        let lives_here = |actor: &&usize| {
+            let me = &self.actors[**actor];
+            me.line == line && matches!(me.doing, Doing::Trying { .. })
+        };
+        let Some(actor) = self.hosts[host].actors.iter().find(lives_here).copied() else { return };
+        let ticket = self.actors[actor].ticket;
+        let phase = self.line(host, line).and_then(|place| place.station.phase_of(ticket));
+        if phase == Some(Phase::Held) && self.judge.decided(actor) {
+            self.must_be_next(actor);
+        }
+    }
+
     /// Who was in the queue, and known to all in it, is not overtaken.
-    fn must_be_next(&mut self, actor: usize, me: &Wait) {
+    fn must_be_next(&mut self, actor: usize) {
+        let Some(me) = self.judge.waits.get(&actor) else { return };
+        if !self.is_subscribed(me.conn, me.begun.lock) {
+            return;
+        }
         let passed = |(_, its): &(&usize, &Wait)| {
             its.begun.lock == me.begun.lock
                 && its.queued
