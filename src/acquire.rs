@@ -38,6 +38,8 @@ pub(crate) struct Acquire {
     turn: usize,
     /// The kind of trouble that was reported last.
     trouble: Option<Status>,
+    /// Up to which change of the lock's state this has looked.
+    seen: u64,
     doing: Doing,
 }
 
@@ -100,6 +102,7 @@ impl Acquire {
             first_id: Uuid::now_v7(),
             turn: 0,
             trouble: None,
+            seen: 0,
             doing: Doing::Starting,
         })
     }
@@ -112,7 +115,7 @@ impl Acquire {
                 Poll::Ready(outcome) => return outcome,
                 Poll::Pending(until) => until,
             };
-            drop(shared.wait(shared.stage(), until, |stage| stage.news));
+            drop(shared.wait(shared.stage(), until, |stage| stage.changes != self.seen));
         }
     }
 
@@ -142,7 +145,7 @@ impl Acquire {
 
     /// Goes on as far as that is possible without waiting, but for `drive` on its own connection.
     fn poll(&mut self, drive: Duration) -> Poll {
-        self.shared.stage().news = false;
+        self.seen = self.shared.stage().changes;
         loop {
             let now = Instant::now();
             let step = match &self.doing {
@@ -199,7 +202,6 @@ impl Acquire {
     /// Frees the lock object for the next acquire if this one has failed.
     fn end(&self, outcome: Result<()>) -> Result<()> {
         let mut stage = self.shared.stage();
-        stage.watcher = None;
         if outcome.is_err() {
             stage.kind = Kind::Idle;
             stage.line = None;
@@ -381,6 +383,9 @@ impl Chase {
         self.set_timer(None);
         self.keeper.let_go(self.key);
         let shared = acquire.shared.clone();
+        // Another acquire may have begun, and have a watcher of its own.
+        let own = |watcher: &mut Arc<dyn Watcher>| std::ptr::addr_eq(Arc::as_ptr(watcher), self);
+        drop(shared.stage().watcher.take_if(own));
         match self.done.clone() {
             Some(done) => fire_once(shared, |shared| &shared.acquired, done, outcome),
             None => shared.report(EventKind::Acquired(outcome)),

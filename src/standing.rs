@@ -53,8 +53,9 @@ pub(crate) struct Stage {
     departing: Option<u64>,
     /// When the check was sent that came back last.
     checked: Option<Instant>,
-    /// Something has happened that an acquire under way may want to look at.
-    pub(crate) news: bool,
+    /// How often something has happened that an acquire under way may want to look at. A number, since
+    /// the next acquire may begin before the one before has looked.
+    pub(crate) changes: u64,
     /// Whoever looks at it, if that is no thread that waits.
     pub(crate) watcher: Option<Arc<dyn Watcher>>,
 }
@@ -187,7 +188,7 @@ impl Shared {
 
     /// Wakes whoever waits for a change.
     pub(crate) fn notify(&self, stage: &mut Stage) {
-        stage.news = true;
+        stage.changes += 1;
         self.changed.notify_all();
         if let Some(watcher) = &stage.watcher {
             watcher.wake();

@@ -28,6 +28,11 @@ fn a_lock_goes_through_its_life() {
 }
 
 #[test]
+fn whatever_is_called_in_whatever_order_harms_nothing() {
+    runs("tests/c/schedules.c");
+}
+
+#[test]
 fn events_are_fetched_and_acquires_carried_on() {
     runs("tests/c/events.c");
 }

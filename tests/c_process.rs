@@ -222,6 +222,26 @@ fn every_way_out_frees_the_lock_at_once() {
 }
 
 #[test]
+fn a_connection_that_ends_raises_no_signal() {
+    let server = Server::start();
+    let program = Program::compile("tests/c/leave.c", &["-lportalock"]);
+    let mut process = program.start(&[&server.url(), "sigpipe"]);
+    let mut said = String::new();
+    BufReader::new(process.stdout.take().unwrap()).read_line(&mut said).unwrap();
+    writeln!(process.stdin.take().unwrap(), "go").unwrap();
+    let mut killed = 0;
+    let over = wait_until(LONG, || {
+        for kind in ["pubsub", "normal"] {
+            killed += server.run::<u64>(&["CLIENT", "KILL", "TYPE", kind]);
+        }
+        process.try_wait().unwrap().is_some()
+    });
+    assert!(over && killed > 100, "{killed} killed");
+    let status = process.wait().unwrap();
+    assert!(status.success(), "{status}");
+}
+
+#[test]
 fn static_objects_in_cpp_may_outlive_main() {
     let server = Server::start();
     let program = Program::compile("tests/cpp/statics.cpp", &["-lportalock"]);

@@ -162,3 +162,35 @@ pub(crate) fn await_descriptor(descriptor: RawFd, events: libc::c_short, span: O
     // SAFETY: one valid entry, a valid time or none, no signal mask.
     unsafe { libc::ppoll(&mut entry, 1, span, std::ptr::null()) };
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_silent_peer_is_given_up_after_about_the_patience() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let wire = Wire::dial(&Route::Tcp(listener.local_addr().unwrap())).unwrap();
+        for seconds in [20, 11, 4] {
+            let patience = Duration::from_secs(seconds);
+            wire.tune(patience);
+            let socket = wire.socket();
+            assert_eq!(socket.tcp_user_timeout().unwrap(), Some(patience));
+            let idle = socket.tcp_keepalive_time().unwrap();
+            let probing = socket.tcp_keepalive_interval().unwrap();
+            let retries = socket.tcp_keepalive_retries().unwrap();
+            let total = idle + probing * retries;
+            assert!(total <= patience && total * 2 > patience, "{total:?} of {patience:?}");
+        }
+    }
+
+    #[test]
+    fn a_socket_is_on_the_list_as_long_as_it_is_open() {
+        let socket = OwnSocket::open(Domain::UNIX).unwrap();
+        let number = socket.as_raw_fd();
+        assert!(sockets().contains(&number));
+        drop(socket);
+        assert!(!sockets().contains(&number));
+    }
+}

@@ -146,6 +146,27 @@ fn a_callback_may_start_the_next_acquire_and_close_its_lock() {
     assert_eq!(done.recv_timeout(LONG), Ok(Status::Invalid));
 }
 
+/// Whoever sees that the lock is held may release it and start the next acquire before the one that was
+/// granted has been looked at.
+#[test]
+fn every_started_acquire_is_heard_of_although_the_next_has_begun() {
+    const ROUNDS: usize = 2000;
+    let server = Server::start();
+    let lock = lone_lock(&server.url(), "jobs");
+    let (sender, outcomes) = channel();
+    for _ in 0..ROUNDS {
+        let sender = sender.clone();
+        let told = Box::new(move |outcome: &portalock::Result<()>| {
+            sender.send(outcome.is_ok()).unwrap();
+        });
+        lock.start_acquire(None, Wait::Forever, Some(told)).unwrap();
+        while lock.release().is_err() {
+            std::hint::spin_loop();
+        }
+    }
+    (0..ROUNDS).for_each(|_| assert_eq!(outcomes.recv_timeout(LONG), Ok(true)));
+}
+
 #[test]
 fn without_callback_and_queue_nobody_would_hear() {
     let server = Server::start();

@@ -21,6 +21,32 @@ pub fn library() -> PathBuf {
     path
 }
 
+/// A language, with its compiler and what tells of another one.
+struct Language {
+    compiler: &'static str,
+    variable: &'static str,
+    standard: &'static str,
+}
+
+const C: Language = Language { compiler: "cc", variable: "PORTALOCK_CC", standard: "-std=c11" };
+const CPP: Language =
+    Language { compiler: "c++", variable: "PORTALOCK_CXX", standard: "-std=c++17" };
+
+impl Language {
+    /// The compiler, with what `./dev sanitize` adds to its arguments.
+    fn command(&self, flags: &str) -> Command {
+        let compiler = std::env::var_os(self.variable).unwrap_or(self.compiler.into());
+        let mut command = Command::new(compiler);
+        command.args(std::env::var(flags).unwrap_or_default().split_whitespace());
+        command
+    }
+}
+
+fn compile(command: &mut Command) {
+    let outcome = command.output().expect("the compiler cannot be run");
+    assert!(outcome.status.success(), "{}", String::from_utf8_lossy(&outcome.stderr));
+}
+
 /// A compiled program in a folder of its own, beside the library under the names that it is found by.
 pub struct Program {
     dir: TempDir,
@@ -32,26 +58,31 @@ impl Program {
         for name in ["libportalock.so", "libportalock.so.0"] {
             std::os::unix::fs::symlink(library(), dir.path().join(name)).unwrap();
         }
-        let (compiler, standard) = match source.ends_with(".cpp") {
-            true => ("c++", "-std=c++17"),
-            false => ("cc", "-std=c11"),
-        };
-        let outcome = Command::new(compiler)
-            .args([standard, "-D_GNU_SOURCE", "-g", "-O1"])
-            .args(["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-pthread"])
-            .arg(root().join(source))
-            .arg("-I")
-            .arg(root().join("include"))
-            .arg("-o")
-            .arg(dir.path().join("program"))
-            .arg("-L")
-            .arg(dir.path())
-            .arg(format!("-Wl,-rpath,{}", dir.path().display()))
-            .args(libraries)
-            .output()
-            .unwrap_or_else(|error| panic!("{compiler} cannot be run: {error}"));
-        let words = String::from_utf8_lossy(&outcome.stderr);
-        assert!(outcome.status.success(), "{source}: {words}");
+        let language = if source.ends_with(".cpp") { &CPP } else { &C };
+        let (object, program) = (dir.path().join("program.o"), dir.path().join("program"));
+        compile(
+            language
+                .command("PORTALOCK_CFLAGS")
+                .args([language.standard, "-D_GNU_SOURCE", "-g", "-O1", "-c"])
+                .args(["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-pthread"])
+                .arg(root().join(source))
+                .arg("-I")
+                .arg(root().join("include"))
+                .arg("-o")
+                .arg(&object),
+        );
+        compile(
+            language
+                .command("PORTALOCK_LDFLAGS")
+                .arg(&object)
+                .arg("-pthread")
+                .arg("-o")
+                .arg(&program)
+                .arg("-L")
+                .arg(dir.path())
+                .arg(format!("-Wl,-rpath,{}", dir.path().display()))
+                .args(libraries),
+        );
         Self { dir }
     }
 
@@ -82,8 +113,13 @@ impl Program {
         let mut answers = child.stdin.take().unwrap();
         let orders = BufReader::new(child.stdout.take().unwrap());
         for order in orders.lines().map_while(Result::ok) {
-            if let Some(name) = order.strip_prefix("kill ") {
-                assert!(server.kill_client(name), "no client {name}");
+            match order.strip_prefix("kill ") {
+                // However many there are.
+                Some("subscribers") => {
+                    server.run::<u64>(&["CLIENT", "KILL", "TYPE", "pubsub"]);
+                }
+                Some(name) => assert!(server.kill_client(name), "no client {name}"),
+                None => {}
             }
             let _ = writeln!(answers, "done");
         }
