@@ -166,3 +166,17 @@ fn survey() {
     worst.sort_by(|a, b| b.0.total_cmp(&a.0));
     println!("{:?}", &worst[..12]);
 }
+
+#[test]
+#[ignore = "survey"]
+fn mutant_survey() {
+    use Mutant::*;
+    let all = [
+        PromoteUnresolved, ForgetAsker, PingOverwritesPong, KeepGhosts, AskOnlyWhenFewer, NeverRecheck,
+        TakeOldCount, ExpectMembers, LeaveInSilence, TakeOldPongs, AloneDespitePing, ReadersBarge,
+    ];
+    for mutant in all {
+        let outcome = run_many(1, |seed| seed <= SEEDS, Some(mutant));
+        println!("{mutant:?}: {outcome:?}");
+    }
+}
