@@ -22,8 +22,8 @@ pub enum Event {
     GiveUp { conn: usize, since: Moment },
     /// The keep-alive thread looks at a line.
     Visit { host: usize, life: u32, line: usize },
-    /// Likewise, because a timer is due.
-    Ring { host: usize, life: u32, line: usize },
+    /// Likewise, because a timer is due that was set for then.
+    Ring { host: usize, life: u32, line: usize, due: Moment },
     /// The application's thread goes on.
     Act { host: usize, life: u32, actor: usize },
     /// Somebody cancels this acquire.
@@ -34,6 +34,8 @@ pub enum Event {
     Relief(Relief),
     /// A holder whose connection was of no use from `since` on must know.
     LossKnown { actor: usize, serial: u64, since: Moment, paused: Moment },
+    /// Those who wait must not have waited too long.
+    Look,
     /// An acquire must have ended.
     TimeUp { actor: usize, serial: u64, paused: Moment },
 }

@@ -165,11 +165,28 @@ impl Judge {
 
     /// An acquire is over, one way or another: it must not have waited longer than it had to.
     pub fn ended(&mut self, actor: usize, now: Moment) -> Option<Wait> {
-        let wait = self.waits.remove(&actor)?;
+        self.must_not_wait_longer(actor, now);
+        self.waits.remove(&actor)
+    }
+
+    /// Nor must one that is not over yet.
+    pub fn look(&mut self, now: Moment) {
+        let waiting: Vec<usize> = self.waits.keys().copied().collect();
+        for actor in waiting {
+            self.must_not_wait_longer(actor, now);
+        }
+    }
+
+    fn must_not_wait_longer(&mut self, actor: usize, now: Moment) {
+        let Some(wait) = self.waits.get(&actor) else { return };
         let Begun { lock, at, .. } = wait.begun;
-        let (turns, excused) = (wait.ahead + 1, self.excused(lock, at, now));
-        let bound = turns * self.turn[lock] + excused + MARGIN;
         let waited = now - at;
+        let least = (wait.ahead + 1) * self.turn[lock] + MARGIN;
+        if waited <= least {
+            return;
+        }
+        let excused = self.excused(lock, at, now);
+        let bound = least + excused;
         self.tightest = self.tightest.max(waited as f64 / bound as f64);
         if waited > bound {
             self.violates(format!(
@@ -181,7 +198,6 @@ impl Judge {
                 (waited - bound) / MS
             ));
         }
-        Some(wait)
     }
 
     pub fn counters_lost(&mut self) {

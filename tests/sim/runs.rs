@@ -84,7 +84,7 @@ fn run_many(
 ) -> Result<(), Broken> {
     let begun = Instant::now();
     let (next, broken) = (AtomicU64::new(first), Mutex::new(None::<Broken>));
-    let (sum, stop) = (Mutex::new(Stats::default()), AtomicBool::new(false));
+    let (sum, stop) = (Mutex::new((0, Stats::default())), AtomicBool::new(false));
     let work = || {
         while !stop.load(Ordering::Relaxed) {
             let seed = next.fetch_add(1, Ordering::Relaxed);
@@ -92,7 +92,10 @@ fn run_many(
                 break;
             }
             let Outcome { violation, stats, .. } = run(seed, mutant);
-            sum.lock().unwrap().add(&stats);
+            let mut sum = sum.lock().unwrap();
+            sum.0 += 1;
+            sum.1.add(&stats);
+            drop(sum);
             if let Some(what) = violation {
                 stop.store(true, Ordering::Relaxed);
                 let mut broken = broken.lock().unwrap();
@@ -104,8 +107,8 @@ fn run_many(
     };
     let threads = thread::available_parallelism().map_or(1, usize::from);
     thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work))));
-    let done = next.load(Ordering::Relaxed) - first - threads as u64;
-    sum.lock().unwrap().report(done, begun.elapsed());
+    let (done, sum) = sum.into_inner().unwrap();
+    sum.report(done, begun.elapsed());
     broken.into_inner().unwrap().map_or(Ok(()), Err)
 }
 
@@ -172,8 +175,18 @@ fn survey() {
 fn mutant_survey() {
     use Mutant::*;
     let all = [
-        PromoteUnresolved, ForgetAsker, PingOverwritesPong, KeepGhosts, AskOnlyWhenFewer, NeverRecheck,
-        TakeOldCount, ExpectMembers, LeaveInSilence, TakeOldPongs, AloneDespitePing, ReadersBarge,
+        PromoteUnresolved,
+        ForgetAsker,
+        PingOverwritesPong,
+        KeepGhosts,
+        AskOnlyWhenFewer,
+        NeverRecheck,
+        TakeOldCount,
+        ExpectMembers,
+        LeaveInSilence,
+        TakeOldPongs,
+        AloneDespitePing,
+        ReadersBarge,
     ];
     for mutant in all {
         let outcome = run_many(1, |seed| seed <= SEEDS, Some(mutant));

@@ -232,9 +232,11 @@ impl World {
         self.pump(host, line);
     }
 
-    pub fn ring(&mut self, host: usize, line: usize) {
+    pub fn ring(&mut self, host: usize, line: usize, due: Moment) {
         let now = self.instant();
-        let Some(place) = self.line(host, line) else { return };
+        let Some(place) = self.line(host, line).filter(|place| place.ring_due == Some(due)) else {
+            return;
+        };
         place.ring_due = None;
         if place.station.next_timer().is_some_and(|at| at <= now) {
             return self.visit(host, line);
@@ -288,12 +290,13 @@ impl World {
         let Some(next) = self.line(host, line).and_then(|line| line.station.next_timer()) else {
             return;
         };
-        let at = self.moment(next).max(self.now) + self.dice.below(WAKE);
+        let due = self.moment(next).max(self.now);
         let life = self.hosts[host].life;
         let Some(place) = self.line(host, line) else { return };
-        if place.ring_due.is_none_or(|due| at < due) {
-            place.ring_due = Some(at);
-            self.agenda.put(at, Event::Ring { host, life, line });
+        if place.ring_due.is_none_or(|known| due < known) {
+            place.ring_due = Some(due);
+            let at = due + self.dice.below(WAKE);
+            self.agenda.put(at, Event::Ring { host, life, line, due });
         }
     }
 }

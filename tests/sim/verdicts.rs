@@ -211,12 +211,4 @@ impl World {
         }
         self.judge.violates(format!("actor {actor} still waits, and its time is up"));
     }
-
-    /// Nobody is left over at the end.
-    pub fn all_have_ended(&mut self) {
-        let waiting: Vec<usize> = self.judge.waits.keys().copied().collect();
-        for actor in waiting {
-            self.judge.ended(actor, self.now);
-        }
-    }
 }

@@ -14,6 +14,8 @@ use crate::net::{Conn, Packet};
 use crate::node::Node;
 use crate::setup::Setup;
 
+/// How often those who wait are looked at.
+const LOOK_EVERY: Moment = 250 * MS;
 /// More events than any run should need: one that goes on and on is a fault too.
 const MOST_EVENTS: u64 = 3_000_000;
 
@@ -123,6 +125,7 @@ impl World {
             self.start_actors(host);
         }
         self.agenda.put(self.dice.below(self.setup.fault_every), Event::Mishap);
+        self.agenda.put(LOOK_EVERY, Event::Look);
         while self.judge.violation.is_none() && self.is_going_on() {
             let Some((at, event)) = self.agenda.next() else { break };
             debug_assert!(at >= self.now, "time runs backwards");
@@ -140,13 +143,18 @@ impl World {
         }
         let over = self.now > self.setup.acquires_until && self.now > self.setup.faults_until;
         if over && self.actors.iter().all(|a| matches!(a.doing, Doing::Idle(_))) {
-            self.all_have_ended();
             return false;
         }
-        if self.now > self.setup.acquires_until + 120 * SECOND {
+        if self.now > self.setup.acquires_until + 60 * SECOND {
             self.judge.violates("somebody neither gets the lock nor gives up".to_owned());
         }
         true
+    }
+
+    /// Whoever is never served is to be found out as well.
+    fn look(&mut self) {
+        self.judge.look(self.now);
+        self.agenda.put(self.now + LOOK_EVERY, Event::Look);
     }
 
     fn finish_run(mut self) -> Outcome {
@@ -176,9 +184,10 @@ impl World {
             Event::Down(conn) => self.down_arrives(conn),
             Event::GiveUp { conn, since } => self.give_up(conn, since),
             Event::Visit { host, line, .. } => self.visit(host, line),
-            Event::Ring { host, line, .. } => self.ring(host, line),
+            Event::Ring { host, line, due, .. } => self.ring(host, line, due),
             Event::Act { actor, .. } => self.act(actor),
             Event::Cancel { actor, serial, .. } => self.cancel(actor, serial),
+            Event::Look => self.look(),
             Event::Mishap => self.mishap(),
             Event::Relief(relief) => self.relieve(relief),
             Event::LossKnown { actor, serial, since, paused } => {
