@@ -1,0 +1,122 @@
+# shellcheck shell=bash
+# ./dev sanitize: tests again, with somebody watching over memory and threads.
+
+# Sanitizers and valgrind make everything slower: the schedules get longer, and those stuck are given
+# more time to show that they are not.
+WATCHED=(env "PORTALOCK_SCHEDULES_SECONDS=${PORTALOCK_SCHEDULES_SECONDS:-20}"
+    "PORTALOCK_SCHEDULES_STUCK=${PORTALOCK_SCHEDULES_STUCK:-120}")
+
+# What measures times that an instrumented program cannot keep.
+TIMED=()
+
+# have WHAT COMMAND...: counts only if it fails, and then says so.
+have() {
+    local what=$1
+    shift
+    "$@" || {
+        failed 1 "$what"
+        return 1
+    }
+}
+
+# sanitizer NAME SHORT: how to run cargo so that Rust and C are watched by this sanitizer. Stable Rust
+# has them, but says so only to those who ask. The C programs are linked with Rust's runtime, since
+# two in one process do not get along.
+sanitizer() {
+    local runtime
+    runtime=$(echo "$(rustc --print sysroot)/lib/rustlib/$(host)/lib/librustc-"*"_rt.$2.a")
+    if [ ! -e "$runtime" ]; then
+        echo "dev: this Rust has no $1 sanitizer for $(host)" >&2
+        return 1
+    fi
+    RUN=("${WATCHED[@]}" RUSTC_BOOTSTRAP=1 "RUSTFLAGS=-Zsanitizer=$1" "CARGO_TARGET_DIR=$TARGET/$2"
+        PORTALOCK_CC=clang "PORTALOCK_CFLAGS=-fsanitize=$1 -fno-omit-frame-pointer"
+        "PORTALOCK_LDFLAGS=-rdynamic -Wl,--whole-archive $runtime -Wl,--no-whole-archive -ldl -lm -lrt"
+        cargo test --locked --no-fail-fast --target "$(host)")
+}
+
+# watched WHAT: the tests, by way of RUN.
+watched() {
+    local skip=() name
+    for name in "${TIMED[@]}"; do skip+=(--skip "$name"); done
+    tests "$1: unit tests" "${RUN[@]}" --lib
+    tests "$1: tests/c_api, the C programs" "${RUN[@]}" --test c_api
+    tests "$1: tests/redis" "${RUN[@]}" --test redis -- --test-threads 1 "${skip[@]}"
+}
+
+sanitize_asan() {
+    export ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=1:strict_string_checks=1
+    have "the address sanitizer" sanitizer address asan && watched "address sanitizer"
+}
+
+# The standard library has to be instrumented with the rest: what its locks, channels and counters
+# order would look like races otherwise. So nothing is suppressed.
+sanitize_tsan() {
+    # The child of a process with threads makes threads of its own in tests/c/fork.c.
+    export TSAN_OPTIONS=die_after_fork=0:second_deadlock_stack=1
+    have "the sources of the standard library" need_rust_src &&
+        have "the thread sanitizer" sanitizer thread tsan || return
+    RUN+=(-Zbuild-std)
+    watched "thread sanitizer"
+}
+
+sanitize_valgrind() {
+    have "valgrind" need_valgrind || return
+    tests "valgrind: tests/c_api, the C programs" "${WATCHED[@]}" PORTALOCK_VALGRIND=1 \
+        cargo test --locked --no-fail-fast --test c_api -- --test-threads 1
+}
+
+# An interpreter, so only what needs no system: the protocol, and what is pure of the rest.
+sanitize_miri() {
+    local miri
+    if ! miri=$(find_miri); then
+        say "miri: skipped, there is none here and rustup cannot get it"
+        return
+    fi
+    # shellcheck disable=SC2086 # none or one word
+    tests "miri: the protocol" env "CARGO_TARGET_DIR=$TARGET/miri" \
+        cargo $miri miri test --locked --no-fail-fast --lib protocol::
+}
+
+# Miri comes with nightly toolchains. Says which one to ask for, as cargo takes it.
+find_miri() {
+    local one
+    for one in "" +nightly; do
+        # shellcheck disable=SC2086 # none or one word
+        cargo $one miri --version >/dev/null 2>&1 && echo "$one" && return
+    done
+    echo "dev: installing miri with rustup" >&2
+    rustup component add --toolchain nightly miri rust-src >&2 && echo +nightly
+}
+
+need_rust_src() {
+    [ -e "$(rustc --print sysroot)/lib/rustlib/src/rust/library/Cargo.lock" ] && return
+    echo "dev: installing rust-src with rustup"
+    rustup component add rust-src
+}
+
+# Without the symbols of the C library valgrind does not even start.
+need_valgrind() {
+    need valgrind valgrind || return
+    valgrind -q true 2>/dev/null || install libc6-dbg
+}
+
+cmd_sanitize() {
+    local what=${1:-all} one
+    case $what in
+    asan | tsan | valgrind | miri | all) ;;
+    *) die "no such thing to sanitize with: $what" ;;
+    esac
+    trap sum_up EXIT
+    trap end_step INT TERM HUP
+    need_rust || exit
+    # shellcheck disable=SC2034 # that of dev
+    LOG=$(mktemp) || exit
+    prepare "tools that the tests need" need_for_sanitize
+    for one in asan tsan valgrind miri; do
+        [[ $what != all && $what != "$one" ]] || "sanitize_$one"
+    done
+    exit 0
+}
+
+need_for_sanitize() { need clang clang && need_redis; }
