@@ -7,7 +7,7 @@ WATCHED=(env "PORTALOCK_SCHEDULES_SECONDS=${PORTALOCK_SCHEDULES_SECONDS:-20}"
     "PORTALOCK_SCHEDULES_STUCK=${PORTALOCK_SCHEDULES_STUCK:-120}")
 
 # What measures times that an instrumented program cannot keep.
-TIMED=(sixteen_readers ten_thousand_pieces)
+TIMED=(timeouts:: sixteen_readers ten_thousand_pieces)
 
 # have WHAT COMMAND...: counts only if it fails, and then says so.
 have() {
