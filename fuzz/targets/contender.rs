@@ -3,6 +3,7 @@
 #![no_main]
 
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
 use libfuzzer_sys::arbitrary::{Result, Unstructured};
 use libfuzzer_sys::fuzz_target;
@@ -30,6 +31,12 @@ fn run(u: &mut Unstructured) -> Result<()> {
     }
     watch.come_to_rest();
     Ok(())
+}
+
+/// With `PORTALOCK_FUZZ_TRACE` set, what an input says can be read.
+fn is_traced() -> bool {
+    static TRACED: OnceLock<bool> = OnceLock::new();
+    *TRACED.get_or_init(|| std::env::var_os("PORTALOCK_FUZZ_TRACE").is_some())
 }
 
 // --- What it is told ------------------------------------------------------------------------------
@@ -210,6 +217,9 @@ impl Watch {
             _ => 0,
         };
         self.phase = self.contender.phase();
+        if is_traced() {
+            eprintln!("{:?} {:?} <- {input:?}", self.now, self.phase);
+        }
         self.note(&input);
         let was_over = self.over;
         self.contender.handle(self.now, input);
@@ -225,7 +235,7 @@ impl Watch {
                 let own = ReplyTo::Token(self.contender.reply_to(latest));
                 let ours =
                     matches!(ping.asker, Asker::Member { id, .. } if id == self.contender.id());
-                if ours && ping.reply_to == own {
+                if ours && ping.reply_to == own && !self.contender.is_resolved() {
                     self.holders.clear();
                 }
             }
@@ -255,6 +265,9 @@ impl Watch {
         let mut outputs = 0;
         while let Some(output) = self.contender.next_output() {
             outputs += 1;
+            if is_traced() {
+                eprintln!("    -> {output:?}");
+            }
             assert!(!self.over, "{output:?} after its end");
             self.check(output);
         }
