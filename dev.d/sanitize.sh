@@ -7,7 +7,8 @@ WATCHED=(env "PORTALOCK_SCHEDULES_SECONDS=${PORTALOCK_SCHEDULES_SECONDS:-20}"
     "PORTALOCK_SCHEDULES_STUCK=${PORTALOCK_SCHEDULES_STUCK:-120}")
 
 # What measures times that an instrumented program cannot keep.
-TIMED=(timeouts:: sixteen_readers ten_thousand_pieces)
+TIMED=(timeouts:: sixteen_readers ten_thousand_pieces two_hundred_kills eight_processes_never_meet)
+REPORTS= # where the sanitizer at work writes to, one file for each process
 
 # have WHAT COMMAND...: counts only if it fails, and then says so.
 have() {
@@ -29,6 +30,8 @@ sanitizer() {
         echo "dev: this Rust has no $1 sanitizer for $(host)" >&2
         return 1
     fi
+    REPORTS=$TARGET/$2/reports
+    rm -rf "$REPORTS" && mkdir -p "$REPORTS" || return
     RUN=("${WATCHED[@]}" RUSTC_BOOTSTRAP=1 "RUSTFLAGS=-Zsanitizer=$1" "CARGO_TARGET_DIR=$TARGET/$2"
         PORTALOCK_CC=clang "PORTALOCK_CFLAGS=-fsanitize=$1 -fno-omit-frame-pointer"
         "PORTALOCK_LDFLAGS=-rdynamic -Wl,--whole-archive $runtime -Wl,--no-whole-archive -ldl -lm -lrt"
@@ -42,28 +45,36 @@ watched() {
     tests "$1: unit tests" "${RUN[@]}" --lib
     tests "$1: tests/c_api, the C programs" "${RUN[@]}" --test c_api
     tests "$1: tests/redis" "${RUN[@]}" --test redis -- --test-threads 1 "${skip[@]}"
+    # Many of the processes are killed in the end, so that nobody looks at how they ended.
+    # shellcheck disable=SC2016 # for the other shell
+    check "$1: nothing was reported by any process" \
+        bash -c 'cd "$0" && { cat -- * 2>/dev/null; [ -z "$(ls)" ]; }' "$REPORTS"
 }
 
 sanitize_asan() {
-    export ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=1:strict_string_checks=1
-    have "the address sanitizer" sanitizer address asan && watched "address sanitizer"
+    have "the address sanitizer" sanitizer address asan || return
+    local options=detect_leaks=1:detect_stack_use_after_return=1:strict_string_checks=1
+    RUN=(env "ASAN_OPTIONS=$options:log_path=$REPORTS/of" "${RUN[@]}")
+    watched "address sanitizer"
 }
 
 # The standard library has to be instrumented with the rest: what its locks, channels and counters
 # order would look like races otherwise. So nothing is suppressed.
 sanitize_tsan() {
-    # The child of a process with threads makes threads of its own in tests/c/fork.c.
-    export TSAN_OPTIONS=die_after_fork=0:second_deadlock_stack=1
     have "the sources of the standard library" need_rust_src &&
         have "the thread sanitizer" sanitizer thread tsan || return
-    RUN+=(-Zbuild-std)
+    # The child of a process with threads makes threads of its own in tests/c/fork.c.
+    local options=die_after_fork=0:second_deadlock_stack=1
+    RUN=(env "TSAN_OPTIONS=$options:log_path=$REPORTS/of" "${RUN[@]}" -Zbuild-std)
     watched "thread sanitizer"
 }
 
 sanitize_valgrind() {
     have "valgrind" need_valgrind || return
+    # Those jobs have to start within a second of each other.
     tests "valgrind: tests/c_api, the C programs" "${WATCHED[@]}" PORTALOCK_VALGRIND=1 \
-        cargo test --locked --no-fail-fast --test c_api -- --test-threads 1
+        cargo test --locked --no-fail-fast --test c_api -- --test-threads 1 \
+        --skip guarded_jobs_wait_for_each_other
 }
 
 # An interpreter, so only what needs no system: the protocol, and what is pure of the rest.
