@@ -7,7 +7,8 @@ WATCHED=(env "PORTALOCK_SCHEDULES_SECONDS=${PORTALOCK_SCHEDULES_SECONDS:-20}"
     "PORTALOCK_SCHEDULES_STUCK=${PORTALOCK_SCHEDULES_STUCK:-120}")
 
 # What measures times that an instrumented program cannot keep.
-TIMED=(timeouts:: sixteen_readers ten_thousand_pieces two_hundred_kills eight_processes_never_meet)
+TIMED=(timeouts:: sixteen_readers ten_thousand_pieces two_hundred_kills eight_processes_never_meet
+    a_queue_of_our_own_needs_no_list answers_that_break_off_anywhere)
 REPORTS= # where the sanitizer at work writes to, one file for each process
 
 # have WHAT COMMAND...: counts only if it fails, and then says so.
