@@ -8,7 +8,10 @@ WATCHED=(env "PORTALOCK_SCHEDULES_SECONDS=${PORTALOCK_SCHEDULES_SECONDS:-20}"
 
 # What measures times that an instrumented program cannot keep.
 TIMED=(timeouts:: sixteen_readers ten_thousand_pieces two_hundred_kills eight_processes_never_meet
-    a_queue_of_our_own_needs_no_list answers_that_break_off_anywhere)
+    a_queue_of_our_own_needs_no_list answers_that_break_off_anywhere
+    guarded_jobs_wait_for_each_other)
+SKIP=() # the same for cargo test
+for one in "${TIMED[@]}"; do SKIP+=(--skip "$one"); done
 REPORTS= # where the sanitizer at work writes to, one file for each process
 
 # have WHAT COMMAND...: counts only if it fails, and then says so.
@@ -41,11 +44,9 @@ sanitizer() {
 
 # watched WHAT: the tests, by way of RUN.
 watched() {
-    local skip=() name
-    for name in "${TIMED[@]}"; do skip+=(--skip "$name"); done
     tests "$1: unit tests" "${RUN[@]}" --lib
-    tests "$1: tests/c_api, the C programs" "${RUN[@]}" --test c_api
-    tests "$1: tests/redis" "${RUN[@]}" --test redis -- --test-threads 1 "${skip[@]}"
+    tests "$1: tests/c_api, the C programs" "${RUN[@]}" --test c_api -- "${SKIP[@]}"
+    tests "$1: tests/redis" "${RUN[@]}" --test redis -- --test-threads 1 "${SKIP[@]}"
     # Many of the processes are killed in the end, so that nobody looks at how they ended.
     # shellcheck disable=SC2016 # for the other shell
     check "$1: nothing was reported by any process" \
@@ -72,10 +73,8 @@ sanitize_tsan() {
 
 sanitize_valgrind() {
     have "valgrind" need_valgrind || return
-    # Those jobs have to start within a second of each other.
     tests "valgrind: tests/c_api, the C programs" "${WATCHED[@]}" PORTALOCK_VALGRIND=1 \
-        cargo test --locked --no-fail-fast --test c_api -- --test-threads 1 \
-        --skip guarded_jobs_wait_for_each_other
+        cargo test --locked --no-fail-fast --test c_api -- --test-threads 1 "${SKIP[@]}"
 }
 
 # An interpreter, so only what needs no system: the protocol, and what is pure of the rest.
