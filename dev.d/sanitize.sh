@@ -60,8 +60,8 @@ sanitize_asan() {
     watched "address sanitizer"
 }
 
-# The standard library has to be instrumented with the rest: what its locks, channels and counters
-# order would look like races otherwise. So nothing is suppressed.
+# The standard library has to be instrumented with the rest: what its fences order would look like
+# races otherwise. So nothing is suppressed.
 sanitize_tsan() {
     have "the sources of the standard library" need_rust_src &&
         have "the thread sanitizer" sanitizer thread tsan || return
