@@ -93,7 +93,8 @@ impl Program {
             Some(_) => {
                 let mut valgrind = Command::new("valgrind");
                 valgrind.args(["-q", "--error-exitcode=99", "--leak-check=full"]);
-                valgrind.args(["--errors-for-leak-kinds=definite", "--fair-sched=yes"]).arg(path);
+                valgrind.args(["--errors-for-leak-kinds=definite", "--show-leak-kinds=definite"]);
+                valgrind.arg("--fair-sched=yes").arg(path);
                 valgrind
             }
         };
