@@ -3,7 +3,7 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 
 use tempfile::TempDir;
 
@@ -26,20 +26,36 @@ pub struct Program {
     dir: TempDir,
 }
 
+/// How a program is compiled.
+pub struct Recipe<'a> {
+    pub compiler: &'a str,
+    pub standard: &'a str,
+    pub flags: &'a [&'a str],
+    pub libraries: &'a [&'a str],
+}
+
 impl Program {
+    /// With the system's compiler for the language.
     pub fn compile(source: &str, libraries: &[&str]) -> Self {
+        let (compiler, standard) = match source.ends_with(".cpp") {
+            true => ("c++", "c++17"),
+            false => ("cc", "c11"),
+        };
+        Self::compile_by(&Recipe { compiler, standard, flags: &[], libraries }, &[source])
+    }
+
+    /// As told, of one or more sources.
+    pub fn compile_by(recipe: &Recipe, sources: &[&str]) -> Self {
         let dir = TempDir::new().unwrap();
         for name in ["libportalock.so", "libportalock.so.0"] {
             std::os::unix::fs::symlink(library(), dir.path().join(name)).unwrap();
         }
-        let (compiler, standard) = match source.ends_with(".cpp") {
-            true => ("c++", "-std=c++17"),
-            false => ("cc", "-std=c11"),
-        };
+        let Recipe { compiler, standard, flags, libraries } = recipe;
         let outcome = Command::new(compiler)
-            .args([standard, "-D_GNU_SOURCE", "-g", "-O1"])
+            .args([&format!("-std={standard}"), "-D_GNU_SOURCE", "-g", "-O1"])
             .args(["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-pthread"])
-            .arg(root().join(source))
+            .args(*flags)
+            .args(sources.iter().map(|source| root().join(source)))
             .arg("-I")
             .arg(root().join("include"))
             .arg("-o")
@@ -47,11 +63,11 @@ impl Program {
             .arg("-L")
             .arg(dir.path())
             .arg(format!("-Wl,-rpath,{}", dir.path().display()))
-            .args(libraries)
+            .args(*libraries)
             .output()
             .unwrap_or_else(|error| panic!("{compiler} cannot be run: {error}"));
         let words = String::from_utf8_lossy(&outcome.stderr);
-        assert!(outcome.status.success(), "{source}: {words}");
+        assert!(outcome.status.success(), "{compiler} -std={standard} {sources:?}: {words}");
         Self { dir }
     }
 
@@ -78,16 +94,20 @@ impl Program {
 
     /// Runs it, and does for it what it asks for on its standard output.
     pub fn run(&self, server: &Server, args: &[&str]) {
-        let mut child = self.start(args);
-        let mut answers = child.stdin.take().unwrap();
-        let orders = BufReader::new(child.stdout.take().unwrap());
-        for order in orders.lines().map_while(Result::ok) {
-            if let Some(name) = order.strip_prefix("kill ") {
-                assert!(server.kill_client(name), "no client {name}");
-            }
-            let _ = writeln!(answers, "done");
-        }
-        let status = child.wait().unwrap();
+        let status = attend(self.start(args), server).status;
         assert!(status.success(), "{status}");
     }
+}
+
+/// Does for a program what it asks for on its standard output, until it ends.
+pub fn attend(mut child: Child, server: &Server) -> Output {
+    let mut answers = child.stdin.take().unwrap();
+    let orders = BufReader::new(child.stdout.take().unwrap());
+    for order in orders.lines().map_while(Result::ok) {
+        if let Some(name) = order.strip_prefix("kill ") {
+            assert!(server.kill_client(name), "no client {name}");
+        }
+        let _ = writeln!(answers, "done");
+    }
+    child.wait_with_output().unwrap()
 }
