@@ -120,19 +120,18 @@ static void events_are_fetched(const std::string &url)
     CHECK(pl::client().event_fd(ec) == -1 && ec == pl::errc::invalid);
 }
 
-static void the_log_is_heard(const std::string &url)
+static void a_log_handler_is_destroyed_when_another_comes()
 {
-    static std::atomic<int> lines{0};
-    pl::set_log_handler(pl::log_level::debug, [](pl::log_level level, std::string_view line) {
-        CHECK(level != pl::log_level::off && !line.empty());
-        lines++;
-    });
-    pl::client client(url);
-    pl::lock one(client, "logged");
-    one.lock();
-    lose(one);
-    AWAIT(lines > 0);
-    pl::set_log_handler(pl::log_level::off, [](pl::log_level, std::string_view) {});
+    static std::atomic<int> alive{0};
+    pl::set_log_handler(pl::log_level::debug,
+        [kept = std::make_shared<counted>(alive)](pl::log_level level, std::string_view line) {
+            CHECK(level != pl::log_level::off && !line.empty());
+        });
+    CHECK(alive == 1);
+    std::error_code ec = pl::errc::lost;
+    pl::set_log_handler(pl::log_level::off, [](pl::log_level, std::string_view) {}, ec);
+    CHECK(!ec);
+    AWAIT(alive == 0);
 }
 
 int main(int argc, char **argv)
@@ -143,6 +142,6 @@ int main(int argc, char **argv)
     a_callback_may_destroy_its_lock(client);
     started_acquires_call_back(client);
     events_are_fetched(argv[1]);
-    the_log_is_heard(argv[1]);
+    a_log_handler_is_destroyed_when_another_comes();
     return 0;
 }
