@@ -71,6 +71,17 @@ fn install(build: &Path, prefix: &Path) {
     run(&mut cmake(&[&"--install", &build, &"--prefix", &prefix]));
 }
 
+/// Those of earlier processes. One that is in use is kept.
+fn remove_old_prefixes() {
+    for entry in std::fs::read_dir(work()).unwrap().flatten() {
+        let name = entry.file_name().into_string().unwrap_or_default();
+        let owner = name.strip_prefix("a prefix ").map(|pid| format!("/proc/{pid}"));
+        if owner.is_some_and(|process| !Path::new(&process).exists()) {
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
 /// A prefix with the shared and the static library, which was installed elsewhere and moved here.
 fn prefix() -> PathBuf {
     let _alone = alone();
@@ -79,7 +90,7 @@ fn prefix() -> PathBuf {
         let build = build("both", &["-DPORTALOCK_BUILD_EXAMPLES=ON", "-DPORTALOCK_BUILD_TESTS=ON"]);
         let first = work().join("installed here");
         install(&build, &first);
-        let _ = std::fs::remove_dir_all(&prefix);
+        remove_old_prefixes();
         std::fs::rename(&first, &prefix).unwrap();
     }
     prefix
