@@ -240,8 +240,24 @@ fn find_package_finds_the_static_library_alone() {
 }
 
 #[test]
-fn find_package_refuses_versions_that_do_not_fit() {
-    let from = setting("CMAKE_PREFIX_PATH", &prefix());
+fn find_package_finds_what_cargo_c_installs() {
+    // As it lays the files out, without its long build: headers and libraries are those of ours.
+    let (from, prefix) = (prefix(), work().join("a prefix of cargo-c"));
+    let _ = std::fs::remove_dir_all(&prefix);
+    let package = prefix.join("share/portalock/cmake");
+    std::fs::create_dir_all(&package).unwrap();
+    run(Command::new("cp").arg("-a").args([from.join("lib"), from.join("include")]).arg(&prefix));
+    std::fs::remove_dir_all(prefix.join("lib/cmake")).unwrap();
+    for name in ["portalockConfig.cmake", "portalockConfigVersion.cmake"] {
+        let source = root().join("cmake/cargo-c").join(name);
+        std::fs::copy(source, package.join(name)).unwrap();
+    }
+    let from = setting("CMAKE_PREFIX_PATH", &prefix);
+    refused_versions(&from);
+    consume("cargo-c", &["-DHOW=find_package".into(), "-DWANTED=0.1".into(), from], true);
+}
+
+fn refused_versions(from: &str) {
     for wanted in ["0.0.9", "0.2", "1.0", "0.1.99"] {
         let dir = tempfile::tempdir().unwrap();
         let mut command = cmake(&[&"-S", &root().join("tests/install"), &"-B", &dir.path(), &from]);
@@ -251,6 +267,11 @@ fn find_package_refuses_versions_that_do_not_fit() {
         assert!(!outcome.status.success(), "{wanted}");
         assert!(said.contains("compatible with requested version"), "{wanted}: {said}");
     }
+}
+
+#[test]
+fn find_package_refuses_versions_that_do_not_fit() {
+    refused_versions(&setting("CMAKE_PREFIX_PATH", &prefix()));
 }
 
 /// The settings of a project that takes the sources in.
