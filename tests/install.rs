@@ -5,6 +5,7 @@ mod support;
 
 use std::ffi::OsStr;
 use std::fs::File;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -52,7 +53,8 @@ fn setting(name: &str, value: &Path) -> String {
 /// Only one process may configure, build and install in the shared folders at a time.
 fn alone() -> File {
     let file = File::create(work().join("taken")).unwrap();
-    file.lock().unwrap();
+    // SAFETY: a plain system call on a descriptor that is open.
+    assert_eq!(unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX) }, 0);
     file
 }
 
@@ -66,42 +68,39 @@ fn build(name: &str, settings: &[&str]) -> PathBuf {
     dir
 }
 
-fn install(build: &Path, prefix: &Path) {
-    let _ = std::fs::remove_dir_all(prefix);
-    run(&mut cmake(&[&"--install", &build, &"--prefix", &prefix]));
-}
-
 /// Those of earlier processes. One that is in use is kept.
 fn remove_old_prefixes() {
     for entry in std::fs::read_dir(work()).unwrap().flatten() {
         let name = entry.file_name().into_string().unwrap_or_default();
-        let owner = name.strip_prefix("a prefix ").map(|pid| format!("/proc/{pid}"));
-        if owner.is_some_and(|process| !Path::new(&process).exists()) {
+        let owner = name.strip_prefix("a prefix ").and_then(|rest| rest.split(' ').next());
+        if owner.is_some_and(|pid| !Path::new("/proc").join(pid).exists()) {
             let _ = std::fs::remove_dir_all(entry.path());
         }
     }
 }
 
-/// A prefix with the shared and the static library, which was installed elsewhere and moved here.
-fn prefix() -> PathBuf {
+/// A prefix of this process, which was installed elsewhere and moved here.
+fn installed(name: &str, settings: &[&str]) -> PathBuf {
     let _alone = alone();
-    let prefix = work().join(format!("a prefix {}", std::process::id()));
+    let prefix = work().join(format!("a prefix {} {name}", std::process::id()));
     if !prefix.exists() {
-        let build = build("both", &["-DPORTALOCK_BUILD_EXAMPLES=ON", "-DPORTALOCK_BUILD_TESTS=ON"]);
-        let first = work().join("installed here");
-        install(&build, &first);
         remove_old_prefixes();
+        let build = build(name, settings);
+        let first = work().join("installed here");
+        let _ = std::fs::remove_dir_all(&first);
+        run(&mut cmake(&[&"--install", &build, &"--prefix", &first]));
         std::fs::rename(&first, &prefix).unwrap();
     }
     prefix
 }
 
-/// A prefix without the shared library.
+/// With the shared and the static library.
+fn prefix() -> PathBuf {
+    installed("both", &["-DPORTALOCK_BUILD_EXAMPLES=ON", "-DPORTALOCK_BUILD_TESTS=ON"])
+}
+
 fn static_prefix() -> PathBuf {
-    let _alone = alone();
-    let prefix = work().join("a static prefix");
-    install(&build("static", &["-DBUILD_SHARED_LIBS=OFF"]), &prefix);
-    prefix
+    installed("static", &["-DBUILD_SHARED_LIBS=OFF"])
 }
 
 /// Every file below a folder, as paths from there, links with where they lead.
