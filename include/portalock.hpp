@@ -867,7 +867,8 @@ public:
 
     // The requirements of the standard. Each may throw what kept the server from being used.
 
-    /// Locks exclusively, and waits without a bound. Throws errc::active if this thread holds it.
+    /// Locks exclusively, and waits without a bound. Throws errc::active if it was this thread that has
+    /// locked it exclusively, and it is not unlocked yet.
     void lock() { checked(PL_MODE_EXCLUSIVE, forever); }
     void lock(std::error_code &ec) noexcept { acquire(mode::exclusive, forever, ec); }
 
