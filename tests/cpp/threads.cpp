@@ -20,7 +20,8 @@ static void run(int count, const std::function<void(int)> &what)
 static void threads_take_turns_with_one_object(const pl::client &client)
 {
     pl::lock shared(client, "turns"), elsewhere(client, "turns");
-    int inside = 0, entered = 0;
+    // Two objects exclude each other, but only one and the same orders what threads do to memory.
+    std::atomic<int> inside{0}, entered{0};
     run(6, [&](int number) {
         for (int i = 0; i < 10; i++) {
             std::lock_guard guard(number == 0 ? elsewhere : shared);
