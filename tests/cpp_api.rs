@@ -73,7 +73,7 @@ fn threads_share_a_lock_with_gcc() {
 
 #[test]
 fn threads_share_a_lock_with_clang() {
-    runs(CLANG, "c++17", &[], "tests/cpp/threads.cpp");
+    runs(CLANG, "c++20", &[], "tests/cpp/threads.cpp");
 }
 
 #[test]
