@@ -48,7 +48,7 @@ static void losses_are_told_once(const pl::client &client)
 static void a_callback_may_destroy_its_lock(const pl::client &client)
 {
     std::atomic<bool> gone{false};
-    auto one = std::make_unique<pl::lock>(client, "suicidal");
+    auto one = std::make_unique<pl::lock>(client, "doomed");
     one->lock();
     one->on_lost([&](const pl::loss &) {
         THROWS(lost, one->release());
