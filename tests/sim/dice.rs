@@ -18,7 +18,7 @@ impl Dice {
 
     /// From zero, the limit excluded.
     pub fn below(&mut self, limit: u64) -> u64 {
-        (u128::from(self.word()) * u128::from(limit) >> 64) as u64
+        ((u128::from(self.word()) * u128::from(limit)) >> 64) as u64
     }
 
     /// Both included.
