@@ -15,7 +15,7 @@ use crate::faults::ALL_FAULTS;
 use crate::setup::Setup;
 use crate::world::{Outcome, Stats, World};
 
-const SEEDS: u64 = 2_000;
+pub const SEEDS: u64 = 2_000;
 
 pub fn world(seed: u64, mutant: Option<Mutant>) -> World {
     let mut dice = Dice::new(seed);
@@ -152,44 +152,4 @@ fn trace_of(seed: u64) -> Vec<String> {
     let (send, lines) = std::sync::mpsc::channel();
     world(seed, None).traced(move |line| send.send(line).unwrap()).run();
     lines.try_iter().collect()
-}
-
-#[test]
-#[ignore = "survey"]
-fn survey() {
-    let n = setting("N").unwrap_or(2000);
-    let mut worst = Vec::new();
-    for seed in 1..=n {
-        let outcome = run(seed, None);
-        worst.push((outcome.tightest, seed));
-        if let Some(what) = outcome.violation {
-            println!("VIOLATION {seed}: {what}");
-        }
-    }
-    worst.sort_by(|a, b| b.0.total_cmp(&a.0));
-    println!("{:?}", &worst[..12]);
-}
-
-#[test]
-#[ignore = "survey"]
-fn mutant_survey() {
-    use Mutant::*;
-    let all = [
-        PromoteUnresolved,
-        ForgetAsker,
-        PingOverwritesPong,
-        KeepGhosts,
-        AskOnlyWhenFewer,
-        NeverRecheck,
-        TakeOldCount,
-        ExpectMembers,
-        LeaveInSilence,
-        TakeOldPongs,
-        AloneDespitePing,
-        ReadersBarge,
-    ];
-    for mutant in all {
-        let outcome = run_many(1, |seed| seed <= SEEDS, Some(mutant));
-        println!("{mutant:?}: {outcome:?}");
-    }
 }
