@@ -50,14 +50,14 @@ impl Stats {
     }
 
     /// Past the test harness's capture: how much was tried is what a green run is worth.
-    fn report(&self, seeds: u64, spent: Duration) {
+    fn report(&self, seeds: u64, spent: Duration, tightest: f64) {
         let rate = seeds as f64 / spent.as_secs_f64();
         let faults: Vec<_> = ALL_FAULTS.iter().zip(self.faults).collect();
         let hours = self.virtual_time as f64 / SECOND as f64 / 3600.0;
         let line = format!(
             "sim: {seeds} seeds, {:.1} s, {rate:.0} a second; {hours:.1} h of virtual time, {} \
              events, {} commands, {} connections, {} acquires, {} sections, {} gave up, {} failed, \
-             {} losses, {} reaped; faults {faults:?}\n",
+             {} losses, {} reaped, waits of up to {:.0}% of their bound; faults {faults:?}\n",
             spent.as_secs_f64(),
             self.events,
             self.commands,
@@ -68,6 +68,7 @@ impl Stats {
             self.failures,
             self.losses,
             self.kills,
+            tightest * 100.0,
         );
         let _ = std::io::stderr().write_all(line.as_bytes());
     }
@@ -84,17 +85,18 @@ fn run_many(
 ) -> Result<(), Broken> {
     let begun = Instant::now();
     let (next, broken) = (AtomicU64::new(first), Mutex::new(None::<Broken>));
-    let (sum, stop) = (Mutex::new((0, Stats::default())), AtomicBool::new(false));
+    let (sum, stop) = (Mutex::new((0, Stats::default(), 0.0)), AtomicBool::new(false));
     let work = || {
         while !stop.load(Ordering::Relaxed) {
             let seed = next.fetch_add(1, Ordering::Relaxed);
             if !goes_on(seed) {
                 break;
             }
-            let Outcome { violation, stats, .. } = run(seed, mutant);
+            let Outcome { violation, stats, tightest, .. } = run(seed, mutant);
             let mut sum = sum.lock().unwrap();
             sum.0 += 1;
             sum.1.add(&stats);
+            sum.2 = tightest.max(sum.2);
             drop(sum);
             if let Some(what) = violation {
                 stop.store(true, Ordering::Relaxed);
@@ -107,8 +109,8 @@ fn run_many(
     };
     let threads = thread::available_parallelism().map_or(1, usize::from);
     thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work))));
-    let (done, sum) = sum.into_inner().unwrap();
-    sum.report(done, begun.elapsed());
+    let (done, sum, tightest) = sum.into_inner().unwrap();
+    sum.report(done, begun.elapsed(), tightest);
     broken.into_inner().unwrap().map_or(Ok(()), Err)
 }
 

@@ -29,7 +29,7 @@ impl Worker {
         Self::spawn_with(url, name, &[])
     }
 
-    /// Starts one with options of its lock: `health_ms=` and `unavailable_ms=`, with a number.
+    /// Starts one with options of its lock: `health_ms=`, `unavailable_ms=` and `fencing=`, with a number.
     pub fn spawn_with(url: &str, name: &str, options: &[&str]) -> Self {
         Self::spawn_program(
             Command::new(std::env::current_exe().unwrap())
@@ -65,7 +65,7 @@ impl Worker {
         self.child.id() as i32
     }
 
-    /// Tells it what to do: `x|s [ms]`, `try`, `r`, `q`; `holders MS`, `clock`; `sections COUNT DIR`, `turn WORD FILE`,
+    /// Tells it what to do: `x|s [ms]`, `try`, `r`, `q`; `holders MS`, `clock`, `token`; `sections COUNT DIR`, `turn WORD FILE`,
     /// and anything else is repeated.
     pub fn tell(&mut self, order: &str) {
         let _ = writeln!(self.stdin, "{order}");
@@ -147,6 +147,7 @@ fn options_of<'a>(words: impl Iterator<Item = &'a str>) -> LockOptions {
         match name {
             "health_ms" => options.health_check_interval(span).unwrap(),
             "unavailable_ms" => options.unavailable_timeout(span).unwrap(),
+            "fencing" => options.fencing(number != "0"),
             _ => panic!("{word}"),
         };
     }
@@ -156,6 +157,12 @@ fn options_of<'a>(words: impl Iterator<Item = &'a str>) -> LockOptions {
 fn obey(client: &Client, lock: &Lock, order: &str) -> String {
     let words: Vec<_> = order.splitn(3, ' ').collect();
     match words[..] {
+        ["token"] => {
+            return match lock.fencing_token() {
+                Some(token) => format!("token {token}"),
+                None => "no token".to_owned(),
+            };
+        }
         ["clock"] => {
             let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
             return format!("clock {}", time.as_secs());
