@@ -58,6 +58,11 @@ func (s *server) kill() {
 	}
 }
 
+// pause stops the server without a word to its clients, until resume.
+func (s *server) pause() { s.process.Process.Signal(syscall.SIGSTOP) }
+
+func (s *server) resume() { s.process.Process.Signal(syscall.SIGCONT) }
+
 func (s *server) stop() {
 	s.kill()
 	os.RemoveAll(s.dir)
