@@ -5,6 +5,7 @@ import "C"
 
 import (
 	"context"
+	"errors"
 	"fmt"
 )
 
@@ -54,6 +55,9 @@ func joined(unlocked, returned error) error {
 		return unlocked
 	}
 	loss := unlocked.(*Error)
+	if errors.Is(returned, loss.Status) {
+		return returned
+	}
 	words := fmt.Sprintf("%s; and before that: %v", loss.Message, returned)
 	return &Error{loss.Status, words, loss.Retryable, []error{returned}}
 }
