@@ -49,7 +49,7 @@ func (c *mutexCore) run(ctx context.Context, mode C.pl_mode, limit C.int64_t) (*
 	case <-a.done:
 	case <-ctx.Done():
 		if c.abandon(a) {
-			return nil, contextError(c.name, ctx, c.troubleOf(a))
+			return nil, contextError(ctx, c.name, c.troubleOf(a))
 		}
 		// It was granted, or has failed, before it could be given up.
 		<-a.done
@@ -66,7 +66,7 @@ func (c *mutexCore) troubleOf(a *attempt) *Error {
 // enter waits for the gate: other goroutines with the same Mutex come first.
 func (c *mutexCore) enter(ctx context.Context) error {
 	if ctx.Err() != nil {
-		return contextError(c.name, ctx, nil)
+		return contextError(ctx, c.name, nil)
 	}
 	var late <-chan time.Time
 	if c.timeout > 0 {
@@ -78,7 +78,7 @@ func (c *mutexCore) enter(ctx context.Context) error {
 	case c.gate <- struct{}{}:
 		return nil
 	case <-ctx.Done():
-		return contextError(c.name, ctx, nil)
+		return contextError(ctx, c.name, nil)
 	case <-c.shut:
 		return c.closedError()
 	case <-late:
@@ -90,7 +90,7 @@ func (c *mutexCore) enter(ctx context.Context) error {
 func (c *mutexCore) tryEnter(ctx context.Context) (bool, error) {
 	for {
 		if ctx.Err() != nil {
-			return false, contextError(c.name, ctx, nil)
+			return false, contextError(ctx, c.name, nil)
 		}
 		select {
 		case c.gate <- struct{}{}:

@@ -26,7 +26,7 @@ func ask[T any](
 ) (T, error) {
 	var none T
 	if ctx.Err() != nil {
-		return none, contextError(what, ctx, nil)
+		return none, contextError(ctx, what, nil)
 	}
 	patience := unless
 	if deadline, some := ctx.Deadline(); some {
@@ -55,7 +55,7 @@ func ask[T any](
 	case o := <-done:
 		return o.answer, o.err
 	case <-ctx.Done():
-		return none, contextError(what, ctx, nil)
+		return none, contextError(ctx, what, nil)
 	}
 }
 

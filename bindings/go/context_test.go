@@ -28,6 +28,9 @@ func TestAContextThatEndsEndsTheWaiting(t *testing.T) {
 	if !errors.Is(err, context.Canceled) || !errors.Is(err, ErrCancelled) || !errors.As(err, &e) {
 		t.Fatal(err)
 	}
+	if errors.Unwrap(err) != context.Canceled {
+		t.Fatal(errors.Unwrap(err))
+	}
 	eventually(t, "it has left", func() bool { return s.members(t, "ctx") == 1 })
 
 	ctx, cancel = context.WithTimeout(background, 50*time.Millisecond)

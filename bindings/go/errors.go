@@ -134,6 +134,15 @@ func (e *Error) Is(target error) bool {
 	return false
 }
 
+// Unwrap is the first cause: what a context ended with, or what a function under the lock returned. nil if
+// there is none.
+func (e *Error) Unwrap() error {
+	if len(e.causes) == 0 {
+		return nil
+	}
+	return e.causes[0]
+}
+
 // As finds causes that are of target's type.
 func (e *Error) As(target any) bool {
 	for _, cause := range e.causes {
@@ -154,7 +163,7 @@ func closedError(what string) *Error {
 
 // contextError tells of a context that has ended, and of what kept the acquire from its end, if that is
 // known: "deadline exceeded" alone would not tell a busy lock from a server that is gone.
-func contextError(name string, ctx context.Context, trouble *Error) *Error {
+func contextError(ctx context.Context, name string, trouble *Error) *Error {
 	cause := ctx.Err()
 	if trouble == nil {
 		return newError(StatusCancelled, fmt.Sprintf("%q: %v", name, cause), cause)

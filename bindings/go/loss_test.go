@@ -3,6 +3,7 @@ package portalock
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 )
@@ -139,4 +140,62 @@ func TestAServerThatRestartsTakesAllLocksAway(t *testing.T) {
 	time.Sleep(50 * time.Millisecond)
 	must(t, s.run())
 	must(t, <-waited)
+}
+
+// A connection that ends at any moment, just granted or not, is made up for by Lock or told by Unlock.
+func TestLossAtRandomMomentsIsNeverMissed(t *testing.T) {
+	s := start(t)
+	client := s.client(t)
+	stop := make(chan struct{})
+	killed := make(chan struct{})
+	go func() {
+		defer close(killed)
+		for {
+			select {
+			case <-stop:
+				return
+			case <-time.After(2 * time.Millisecond):
+				if _, err := s.command("CLIENT KILL TYPE pubsub"); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+	}()
+	ended, losses := make(chan error, 4), make(chan int, 4)
+	for i := 0; i < 4; i++ {
+		mutex := named(t, client, fmt.Sprint("killed-", i%2))
+		go func() {
+			lost, err := lockAgainAndAgain(mutex)
+			losses <- lost
+			ended <- err
+		}()
+	}
+	lost := 0
+	for i := 0; i < 4; i++ {
+		lost += <-losses
+		must(t, <-ended)
+	}
+	close(stop)
+	<-killed
+	if lost == 0 {
+		t.Error("nothing was ever lost")
+	}
+}
+
+func lockAgainAndAgain(mutex *Mutex) (lost int, err error) {
+	for end := time.Now().Add(time.Second); time.Now().Before(end); {
+		ctx, cancel := context.WithTimeout(background, 10*time.Second)
+		err := mutex.Lock(ctx)
+		cancel()
+		if err != nil {
+			return lost, err
+		}
+		time.Sleep(500 * time.Microsecond)
+		if err = mutex.Unlock(); errors.Is(err, ErrLost) {
+			lost++
+		} else if err != nil {
+			return lost, err
+		}
+	}
+	return lost, nil
 }
