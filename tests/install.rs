@@ -73,7 +73,8 @@ fn remove_old_prefixes() {
     for entry in std::fs::read_dir(work()).unwrap().flatten() {
         let name = entry.file_name().into_string().unwrap_or_default();
         let owner = name.strip_prefix("a prefix ").and_then(|rest| rest.split(' ').next());
-        if owner.is_some_and(|pid| !Path::new("/proc").join(pid).exists()) {
+        let owner = owner.and_then(|pid| pid.parse::<u32>().ok());
+        if owner.is_some_and(|pid| !Path::new("/proc").join(pid.to_string()).exists()) {
             let _ = std::fs::remove_dir_all(entry.path());
         }
     }
@@ -241,7 +242,7 @@ fn find_package_finds_the_static_library_alone() {
 #[test]
 fn find_package_finds_what_cargo_c_installs() {
     // As it lays the files out, without its long build: headers and libraries are those of ours.
-    let (from, prefix) = (prefix(), work().join("a prefix of cargo-c"));
+    let (from, prefix) = (prefix(), work().join("laid out as by cargo-c"));
     let _ = std::fs::remove_dir_all(&prefix);
     let package = prefix.join("share/portalock/cmake");
     std::fs::create_dir_all(&package).unwrap();
