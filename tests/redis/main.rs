@@ -22,6 +22,7 @@ mod proxy;
 mod readers;
 mod reaping;
 mod resources;
+mod sleepers;
 mod started;
 mod storm;
 mod timeouts;
