@@ -84,17 +84,19 @@ fn a_holder_whose_clock_is_set_keeps_the_lock_and_its_checks() {
     let checks = || *server.command_counts().get("publish").unwrap_or(&0);
     for step in STEPS {
         clock.set(step);
-        let before = checks();
-        assert!(holder.is_silent(ms(700)));
+        let (before, since) = (checks(), Instant::now());
+        assert!(wait_until(ms(5_000), || checks() >= before + 3), "no checks after {step}");
+        let most = since.elapsed().as_millis() as u64 / 200 + 2;
         let came = checks() - before;
-        assert!((2..=5).contains(&came), "{came} checks in 700 ms after {step}");
+        assert!(came <= most, "{came} checks in {:?} after {step}", since.elapsed());
+        assert!(holder.is_silent(ms(0)));
     }
     // And a silence is still found out in time.
     clock.set(STEPS[1]);
     server.stop();
     let told = holder.await_line("lost", LONG);
     server.cont();
-    assert!(told < ms(200 + 200 + 500), "{told:?}");
+    assert!(told < ms(200 + 200 + 700), "{told:?}");
     holder.expect("why", "Unresponsive");
 }
 

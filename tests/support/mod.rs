@@ -179,7 +179,7 @@ impl Server {
     }
 
     pub fn stop(&self) {
-        signal(self.pid(), libc::SIGSTOP);
+        stop(self.pid());
     }
 
     pub fn cont(&self) {
@@ -206,6 +206,21 @@ pub fn die_with_parent(command: &mut Command) {
 
 fn is_over(child: &mut Child) -> bool {
     child.try_wait().unwrap().is_some()
+}
+
+/// Stops a process. Only one of its threads is woken to see to that, and on a busy machine the others run
+/// on for a while: returns when all of them stand still.
+pub fn stop(pid: i32) {
+    signal(pid, libc::SIGSTOP);
+    let stands = |stat: String| stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('T'));
+    let all_stand = || {
+        let threads =
+            std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+        let mut stats = threads.map(|thread| std::fs::read_to_string(thread.path().join("stat")));
+        // A thread that has just ended has no stat.
+        stats.all(|stat| stat.map_or(true, stands))
+    };
+    wait_until(Duration::from_secs(5), all_stand);
 }
 
 pub fn signal(pid: i32, signal: i32) {

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use portalock::{Client, ClientOptions, Lock, LockOptions, Mode, State, Wait};
 
-use super::{die_with_parent, signal};
+use super::{die_with_parent, signal, stop};
 
 const MARK: &str = "worker> ";
 
@@ -122,7 +122,7 @@ impl Worker {
     }
 
     pub fn stop(&self) {
-        signal(self.pid(), libc::SIGSTOP);
+        stop(self.pid());
     }
 
     pub fn cont(&self) {
