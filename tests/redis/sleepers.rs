@@ -2,10 +2,12 @@
 
 use std::time::{Duration, Instant};
 
+use portalock::State;
+
 use crate::proxy::{Delay, Proxy};
 use crate::support::worker::Worker;
 use crate::support::{Server, wait_until};
-use crate::{LONG, SOON, ms, together};
+use crate::{LONG, SOON, client, ms, together};
 
 /// Until a silent one is passed over: the unavailable timeout of 1 s, a ping before it, a rest of those
 /// further behind, and slack.
@@ -36,6 +38,19 @@ impl Queue {
         }
         std::thread::sleep(ms(100));
         Self { server, holder, waiters }
+    }
+
+    /// Until this one holds the lock, and these wait behind it.
+    fn await_order(&self, order: &[usize]) {
+        let client = client(&self.server.url());
+        let wanted: Vec<_> = order.iter().map(|number| self.waiters[*number].pid()).collect();
+        let mut found = Vec::new();
+        let came = wait_until(LONG, || {
+            let holders = client.holders("jobs", ms(2_000)).unwrap_or_default();
+            found = holders.iter().map(|holder| holder.pid.unwrap_or(0) as i32).collect();
+            found == wanted && holders[0].state == State::Held
+        });
+        assert!(came, "{found:?} instead of {wanted:?}");
     }
 
     /// Serves those who wait, in this order.
@@ -93,9 +108,10 @@ fn oversleep(options: &[&str]) {
     println!("passed over after {took:?}");
     assert!(took < REAPED, "{took:?}");
     queue.waiters[0].cont();
-    let said = queue.waiters[0].line(ms(300));
-    assert_eq!(said, None, "although another holds the lock");
     // It keeps the time of its arrival, and so comes before all who arrived after it.
+    queue.await_order(&[1, 0, 2]);
+    let said = queue.waiters[0].line(ms(100));
+    assert_eq!(said, None, "although another holds the lock");
     queue.waiters[1].expect("r", "released");
     queue.serve(&[0, 2]);
 }
