@@ -870,7 +870,7 @@ void pl_lock_free(struct pl_lock *lock);
 
 /**
  * Sets what takes the lines of the library's log, for the whole process, in place of what was set
- * before. Nothing is logged unless this is called. Thread-safe.
+ * before. Nothing is logged unless this is called, nor by the child of a fork before it calls this. Thread-safe.
  *
  * @param level    the least urgent level that is wanted: `PL_LOG_OFF` to `PL_LOG_DEBUG`
  * @param handler  the handler; its `drop` is called also if this function fails

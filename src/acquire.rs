@@ -128,10 +128,13 @@ impl Acquire {
         };
         let shared = self.shared.clone();
         let key = keeper.new_key();
+        let done = done.map(|call| shared.acquired.add(call));
+        // Whoever closes the lock meanwhile may have looked before it was there.
+        done.iter().filter(|_| shared.is_closed()).for_each(|done| done.retire());
         let chase = Arc::new(Chase {
             key,
             keeper,
-            done: done.map(|call| shared.acquired.add(call)),
+            done,
             acquire: Mutex::new(Some(self)),
             timer: Mutex::new(None),
         });

@@ -24,6 +24,11 @@ impl<A> Callback<A> {
         Arc::new(Self { call: Mutex::new(call), retired: AtomicBool::new(false) })
     }
 
+    /// Is not called any more, if it is not being called just now.
+    pub(crate) fn retire(&self) {
+        self.retired.store(true, Ordering::Release);
+    }
+
     fn run(&self, argument: &A) {
         let mut call = lock(&self.call);
         if !self.retired.load(Ordering::Acquire) {
@@ -47,17 +52,18 @@ impl<A: Send + 'static> CallbackSlot<A> {
     /// Replaces what was set before, which is not called any more once this returns; it may be under
     /// way still only if this is called from within a callback.
     pub(crate) fn set(&self, call: Option<Call<A>>) {
-        let new = call.map(Callback::new).into_iter().collect();
+        self.replace(call.map(Callback::new).into_iter().collect()).wait();
+    }
+
+    /// Takes out what was set. It may still be under way until [`Retired::wait`] has returned.
+    pub(crate) fn retire(&self) -> Retired<A> {
+        self.replace(Vec::new())
+    }
+
+    fn replace(&self, new: Vec<Arc<Callback<A>>>) -> Retired<A> {
         let old = std::mem::replace(&mut *lock(&self.current), new);
-        for callback in &old {
-            callback.retired.store(true, Ordering::Release);
-        }
-        if on_dispatch_thread() {
-            return;
-        }
-        for callback in old {
-            drop(lock(&callback.call));
-        }
+        old.iter().for_each(|callback| callback.retire());
+        Retired(old)
     }
 
     /// Adds one that will be called once, by [`fire_once`](Self::fire_once).
@@ -72,6 +78,21 @@ impl<A: Send + 'static> CallbackSlot<A> {
         let last = lock(&self.current).last().cloned();
         if let Some(callback) = last {
             dispatch(Box::new(move || callback.run(&argument)));
+        }
+    }
+}
+
+/// Callbacks that were taken out.
+pub(crate) struct Retired<A>(Vec<Arc<Callback<A>>>);
+
+impl<A> Retired<A> {
+    /// Waits for one that is being called just now, unless that is where this is called from.
+    pub(crate) fn wait(self) {
+        if on_dispatch_thread() {
+            return;
+        }
+        for callback in self.0 {
+            drop(lock(&callback.call));
         }
     }
 }

@@ -220,11 +220,14 @@ impl Shared {
     /// Ends the use of the lock; see [`Lock::close`](crate::Lock::close).
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::Release);
+        // First: whoever has started an acquire is not told of the cancelling. Nobody is waited for
+        // before the lock is free.
+        let acquired = self.acquired.retire();
         self.cancel();
         let _ = self.release();
         self.client.forget_events(self.tag.load(Ordering::Relaxed));
         self.lost.set(None);
-        self.acquired.set(None);
+        acquired.wait();
     }
 
     pub(crate) fn release(&self) -> Result<()> {

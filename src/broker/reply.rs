@@ -107,6 +107,7 @@ pub(super) fn read(expect: Expect, value: &Value, receivers: &mut u64) -> Result
         Expect::Clients => Answer::Clients(Some(text_of(value).ok_or(Refusal::Nonsense)?)),
         Expect::Killed => Answer::Killed(Some(integer(value).ok_or(Refusal::Nonsense)?)),
         Expect::Left(_) => Answer::Left,
+        Expect::Token if matches!(value, Value::Int(..1)) => return Err(no_counter()),
         Expect::Token => Answer::Token(integer(value).ok_or(Refusal::Nonsense)?),
         Expect::Alive => Answer::Alive,
         // Others say "+OK" too, a mail server for one.
@@ -139,10 +140,7 @@ fn read_error(expect: Expect, error: &redis::ServerError) -> Result<Answer, Refu
             Ok(Answer::Killed(None))
         }
         Expect::Hello | Expect::Login => Err(Refusal::Error(login_failure(status, error))),
-        Expect::Token if matches!(error.code(), "WRONGTYPE" | "ERR") => {
-            let text = "the key of the fencing counter holds something else than a counter";
-            Err(Refusal::Error(Error::new(Status::Fence, text)))
-        }
+        Expect::Token if matches!(error.code(), "WRONGTYPE" | "ERR") => Err(no_counter()),
         _ => {
             let words = error.details().unwrap_or_default();
             let text = format!("the server says: {} {words}", error.code());
@@ -207,6 +205,11 @@ fn text_of(value: &Value) -> Option<String> {
         Value::VerbatimString { text, .. } => Some(text.clone()),
         _ => None,
     }
+}
+
+fn no_counter() -> Refusal {
+    let text = "the key of the fencing counter holds something that does not count up from one";
+    Refusal::Error(Error::new(Status::Fence, text))
 }
 
 fn integer(value: &Value) -> Option<u64> {

@@ -2,7 +2,7 @@
 
 use std::ffi::{CString, c_char};
 
-use super::boundary::{check_place, guard, put, put_optional, shield, span, text};
+use super::boundary::{check_place, guard, invalid, put, put_optional, shield, span, text};
 use super::client::pl_client;
 use super::error::{c_string, pl_error};
 use super::handle::{get, make, opaque, take, with};
@@ -172,7 +172,11 @@ pub extern "C" fn pl_reap_silent(
 ) -> pl_status {
     guard(error, || {
         let channel = text("the channel", channel)?;
-        let done = get(client)?.reap_silent(channel, span("the timeout", timeout_ms)?)?;
+        let timeout = span("the timeout", timeout_ms)?;
+        if timeout.is_zero() {
+            return Err(invalid("the timeout is at least 1 ms: nobody could answer in none"));
+        }
+        let done = get(client)?.reap_silent(channel, timeout)?;
         put_optional(alive, u32::try_from(done.alive).unwrap_or(u32::MAX));
         put_optional(killed, u32::try_from(done.killed).unwrap_or(u32::MAX));
         Ok(())

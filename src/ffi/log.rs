@@ -1,7 +1,7 @@
 //! The library's log, for programs that are not written in Rust.
 
 use std::ffi::{c_char, c_void};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use log::{LevelFilter, Log, Metadata, Record};
 
@@ -9,6 +9,7 @@ use super::boundary::{Context, guard, invalid};
 use super::error::{c_string, pl_error};
 use super::status::pl_status;
 use crate::error::{Error, Result, Status};
+use crate::fork::PerProcess;
 use crate::keeper::lock;
 
 /// How urgent a line of the log is: one of the `PL_LOG_…` numbers, most urgent first.
@@ -46,11 +47,19 @@ struct Handler {
     call: Call,
 }
 
+/// A child of a fork begins without a handler: another thread may have held the parent's just then.
 struct Bridge {
-    handler: Mutex<Option<Arc<Handler>>>,
+    handler: PerProcess<Mutex<Option<Arc<Handler>>>>,
 }
 
-static BRIDGE: Bridge = Bridge { handler: Mutex::new(None) };
+static BRIDGE: Bridge = Bridge { handler: PerProcess::new() };
+
+impl Bridge {
+    fn handler(&self) -> Result<MutexGuard<'static, Option<Arc<Handler>>>> {
+        let (handler, _) = self.handler.get_or_make(|_| true, || Ok(Mutex::default()))?;
+        Ok(lock(handler))
+    }
+}
 
 impl Log for Bridge {
     fn enabled(&self, metadata: &Metadata) -> bool {
@@ -58,7 +67,7 @@ impl Log for Bridge {
     }
 
     fn log(&self, record: &Record) {
-        let handler = lock(&self.handler).clone();
+        let handler = self.handler().ok().and_then(|handler| handler.clone());
         if let Some(handler) = handler.filter(|_| self.enabled(record.metadata())) {
             let message = c_string(&record.args().to_string());
             (handler.call)(handler.context.pointer(), record.level() as i32, message.as_ptr());
@@ -69,7 +78,7 @@ impl Log for Bridge {
 }
 
 /// Sets what takes the lines of the library's log, for the whole process, in place of what was set
-/// before. Nothing is logged unless this is called. Thread-safe.
+/// before. Nothing is logged unless this is called, nor by the child of a fork before it calls this. Thread-safe.
 ///
 /// @param level    the least urgent level that is wanted: `PL_LOG_OFF` to `PL_LOG_DEBUG`
 /// @param handler  the handler; its `drop` is called also if this function fails
@@ -86,7 +95,7 @@ pub extern "C" fn pl_set_log_handler(
         let level = level_of(level)?;
         install()?;
         let new = handler.call.map(|call| Arc::new(Handler { context, call }));
-        let old = std::mem::replace(&mut *lock(&BRIDGE.handler), new);
+        let old = std::mem::replace(&mut *BRIDGE.handler()?, new);
         drop(old);
         log::set_max_level(level);
         Ok(())
@@ -94,14 +103,11 @@ pub extern "C" fn pl_set_log_handler(
 }
 
 fn install() -> Result<()> {
-    static INSTALLED: Mutex<bool> = Mutex::new(false);
-    let mut installed = lock(&INSTALLED);
-    if !*installed {
-        let taken = "the program has a logger of its own";
-        log::set_logger(&BRIDGE).map_err(|_| Error::new(Status::Unsupported, taken))?;
-        *installed = true;
+    let _ = log::set_logger(&BRIDGE);
+    match std::ptr::addr_eq(log::logger(), &raw const BRIDGE) {
+        true => Ok(()),
+        false => Err(Error::new(Status::Unsupported, "the program has a logger of its own")),
     }
-    Ok(())
 }
 
 fn level_of(level: pl_log_level) -> Result<LevelFilter> {

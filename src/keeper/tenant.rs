@@ -321,7 +321,7 @@ impl Tenant {
         }
     }
 
-    /// Whether the caller was told, or is to be told, that it holds.
+    /// Whether the caller was told that it holds.
     pub(crate) fn is_holding(&self) -> bool {
         self.standing == Standing::Holding
     }

@@ -23,7 +23,7 @@ pub(super) enum Probe {
 /// A ping that is not resolved yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Open {
-    /// When it was sent.
+    /// When it was sent; for a roll call, when it came back to us, once it has.
     pub(super) at: Time,
     /// How long to wait for answers before asking again.
     pub(super) patience: Time,

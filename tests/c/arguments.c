@@ -99,6 +99,7 @@ static void clients(void)
     ANSWERS(PL_INVALID, pl_reap_silent(NULL, "x", 1, NULL, NULL, &error));
     ANSWERS(PL_INVALID, pl_reap_silent(client, BAD_UTF8, 1, NULL, NULL, &error));
     ANSWERS(PL_INVALID, pl_reap_silent(client, "x", INT64_MIN, NULL, NULL, &error));
+    ANSWERS(PL_INVALID, pl_reap_silent(client, "x", 0, NULL, NULL, &error));
     CHECK(holders == NULL && pl_holders_count(holders) == 0 && pl_holders_at(holders, 0) == NULL);
     pl_holders_free(NULL);
 

@@ -4,9 +4,9 @@
 #include <signal.h>
 #include <unistd.h>
 
-/* Not on the stack, which is gone when leaks are looked for. */
-static pl_client *client;
-static pl_lock *lock;
+/* Not on the stack, which is gone when leaks are looked for, and not optimised away. */
+static pl_client *volatile client;
+static pl_lock *volatile lock;
 
 static void *end_thread(void *unused)
 {

@@ -6,6 +6,7 @@ mod support;
 mod cells;
 mod peers;
 mod storm;
+mod tokens;
 mod traffic;
 mod view;
 

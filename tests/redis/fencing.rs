@@ -68,7 +68,13 @@ fn readers_and_unfenced_locks_draw_none() {
 #[test]
 fn a_key_that_is_no_counter_is_a_clear_error_and_leaves_the_lock_free() {
     let server = Server::start();
-    for (command, value) in [("SET", "no number"), ("LPUSH", "no number either")] {
+    for (command, value) in [
+        ("SET", "no number"),
+        ("LPUSH", "no number either"),
+        ("SET", "-5"),
+        ("SET", "-1"),
+        ("SET", "9223372036854775807"),
+    ] {
         server.run::<()>(&["DEL", "fenced-fence"]);
         server.run::<()>(&[command, "fenced-fence", value]);
         let lock = fenced(&client(&server.url()), "fenced");

@@ -220,7 +220,7 @@ pub fn stop(pid: i32) {
         // A thread that has just ended has no stat.
         stats.all(|stat| stat.map_or(true, stands))
     };
-    wait_until(Duration::from_secs(5), all_stand);
+    assert!(wait_until(Duration::from_secs(10), all_stand), "it does not stop");
 }
 
 pub fn signal(pid: i32, signal: i32) {

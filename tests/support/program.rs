@@ -3,7 +3,7 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 
 use tempfile::TempDir;
 
@@ -21,67 +21,86 @@ pub fn library() -> PathBuf {
     path
 }
 
-/// A language, with its compiler and what tells of another one.
-struct Language {
-    compiler: &'static str,
-    variable: &'static str,
-    standard: &'static str,
-}
-
-const C: Language = Language { compiler: "cc", variable: "PORTALOCK_CC", standard: "-std=c11" };
-const CPP: Language =
-    Language { compiler: "c++", variable: "PORTALOCK_CXX", standard: "-std=c++17" };
-
-impl Language {
-    /// The compiler, with what `./dev sanitize` adds to its arguments.
-    fn command(&self, flags: &str) -> Command {
-        let compiler = std::env::var_os(self.variable).unwrap_or(self.compiler.into());
-        let mut command = Command::new(compiler);
-        command.args(std::env::var(flags).unwrap_or_default().split_whitespace());
-        command
-    }
-}
-
-fn compile(command: &mut Command) {
-    let outcome = command.output().expect("the compiler cannot be run");
-    assert!(outcome.status.success(), "{}", String::from_utf8_lossy(&outcome.stderr));
-}
-
 /// A compiled program in a folder of its own, beside the library under the names that it is found by.
 pub struct Program {
     dir: TempDir,
 }
 
+/// How a program is compiled.
+pub struct Recipe<'a> {
+    pub compiler: &'a str,
+    pub standard: &'a str,
+    pub flags: &'a [&'a str],
+    pub libraries: &'a [&'a str],
+}
+
+impl Recipe<'_> {
+    /// The compiler; `./dev sanitize` may put another in the place of the system's, and add to its
+    /// arguments.
+    fn command(&self, flags: &str) -> Command {
+        let other = match self.compiler {
+            "cc" => std::env::var_os("PORTALOCK_CC"),
+            "c++" => std::env::var_os("PORTALOCK_CXX"),
+            _ => None,
+        };
+        let mut command = Command::new(other.unwrap_or(self.compiler.into()));
+        command.args(std::env::var(flags).unwrap_or_default().split_whitespace());
+        command
+    }
+}
+
+fn build(command: &mut Command) {
+    let outcome = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let words = String::from_utf8_lossy(&outcome.stderr);
+    assert!(outcome.status.success(), "{command:?}: {words}");
+}
+
 impl Program {
+    /// With the system's compiler for the language.
     pub fn compile(source: &str, libraries: &[&str]) -> Self {
+        let (compiler, standard) = match source.ends_with(".cpp") {
+            true => ("c++", "c++17"),
+            false => ("cc", "c11"),
+        };
+        Self::compile_by(&Recipe { compiler, standard, flags: &[], libraries }, &[source])
+    }
+
+    /// As told, of one or more sources.
+    pub fn compile_by(recipe: &Recipe, sources: &[&str]) -> Self {
         let dir = TempDir::new().unwrap();
         for name in ["libportalock.so", "libportalock.so.0"] {
             std::os::unix::fs::symlink(library(), dir.path().join(name)).unwrap();
         }
-        let language = if source.ends_with(".cpp") { &CPP } else { &C };
-        let (object, program) = (dir.path().join("program.o"), dir.path().join("program"));
-        compile(
-            language
-                .command("PORTALOCK_CFLAGS")
-                .args([language.standard, "-D_GNU_SOURCE", "-g", "-O1", "-c"])
-                .args(["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-pthread"])
-                .arg(root().join(source))
-                .arg("-I")
-                .arg(root().join("include"))
-                .arg("-o")
-                .arg(&object),
-        );
-        compile(
-            language
+        let objects: Vec<_> = (0..sources.len())
+            .map(|number| dir.path().join(format!("program{number}.o")))
+            .collect();
+        for (source, object) in sources.iter().zip(&objects) {
+            build(
+                recipe
+                    .command("PORTALOCK_CFLAGS")
+                    .args([&format!("-std={}", recipe.standard), "-D_GNU_SOURCE", "-g", "-O1"])
+                    .args(["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-pthread"])
+                    .args(recipe.flags)
+                    .arg("-c")
+                    .arg(root().join(source))
+                    .arg("-I")
+                    .arg(root().join("include"))
+                    .arg("-o")
+                    .arg(object),
+            );
+        }
+        build(
+            recipe
                 .command("PORTALOCK_LDFLAGS")
-                .arg(&object)
+                .args(&objects)
+                .args(recipe.flags)
                 .arg("-pthread")
                 .arg("-o")
-                .arg(&program)
+                .arg(dir.path().join("program"))
                 .arg("-L")
                 .arg(dir.path())
                 .arg(format!("-Wl,-rpath,{}", dir.path().display()))
-                .args(libraries),
+                .args(recipe.libraries),
         );
         Self { dir }
     }
@@ -93,7 +112,8 @@ impl Program {
             Some(_) => {
                 let mut valgrind = Command::new("valgrind");
                 valgrind.args(["-q", "--error-exitcode=99", "--leak-check=full"]);
-                valgrind.args(["--errors-for-leak-kinds=definite", "--fair-sched=yes"]).arg(path);
+                valgrind.args(["--errors-for-leak-kinds=definite", "--show-leak-kinds=definite"]);
+                valgrind.arg("--fair-sched=yes").arg(path);
                 valgrind
             }
         };
@@ -109,21 +129,25 @@ impl Program {
 
     /// Runs it, and does for it what it asks for on its standard output.
     pub fn run(&self, server: &Server, args: &[&str]) {
-        let mut child = self.start(args);
-        let mut answers = child.stdin.take().unwrap();
-        let orders = BufReader::new(child.stdout.take().unwrap());
-        for order in orders.lines().map_while(Result::ok) {
-            match order.strip_prefix("kill ") {
-                // However many there are.
-                Some("subscribers") => {
-                    server.run::<u64>(&["CLIENT", "KILL", "TYPE", "pubsub"]);
-                }
-                Some(name) => assert!(server.kill_client(name), "no client {name}"),
-                None => {}
-            }
-            let _ = writeln!(answers, "done");
-        }
-        let status = child.wait().unwrap();
+        let status = attend(self.start(args), server).status;
         assert!(status.success(), "{status}");
     }
+}
+
+/// Does for a program what it asks for on its standard output, until it ends.
+pub fn attend(mut child: Child, server: &Server) -> Output {
+    let mut answers = child.stdin.take().unwrap();
+    let orders = BufReader::new(child.stdout.take().unwrap());
+    for order in orders.lines().map_while(Result::ok) {
+        match order.strip_prefix("kill ") {
+            // However many there are.
+            Some("subscribers") => {
+                server.run::<u64>(&["CLIENT", "KILL", "TYPE", "pubsub"]);
+            }
+            Some(name) => assert!(server.kill_client(name), "no client {name}"),
+            None => {}
+        }
+        let _ = writeln!(answers, "done");
+    }
+    child.wait_with_output().unwrap()
 }

@@ -85,8 +85,8 @@ impl Worker {
         self.child.id() as i32
     }
 
-    /// Tells it what to do: `x|s [ms]`, `try`, `r`, `q`; `holders|reap MS`, `clock`, `id`, `why`;
-    /// `sections COUNT DIR`, `turn WORD FILE`, and anything else is repeated.
+    /// Tells it what to do: `x|s [ms]`, `try`, `r`, `q`; `holders|reap MS`, `clock`, `id`, `token`,
+    /// `why`; `sections COUNT DIR`, `turn WORD FILE`, and anything else is repeated.
     pub fn tell(&mut self, order: &str) {
         let _ = writeln!(self.stdin, "{order}");
     }
@@ -121,6 +121,7 @@ impl Worker {
         let _ = self.child.wait();
     }
 
+    /// Stops it, and waits until the last of its threads stands still.
     pub fn stop(&self) {
         stop(self.pid());
     }
@@ -185,6 +186,12 @@ fn millis(number: &str) -> Duration {
 fn obey(client: &Client, lock: &Lock, order: &str) -> String {
     let words: Vec<_> = order.splitn(3, ' ').collect();
     match words[..] {
+        ["token"] => {
+            return match lock.fencing_token() {
+                Some(token) => format!("token {token}"),
+                None => "no token".to_owned(),
+            };
+        }
         ["clock"] => {
             let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
             return format!("clock {}", time.as_secs());

@@ -120,7 +120,7 @@ impl Contender {
     }
 
     /// Rule 2: whoever is on the channel from here on will answer; what was known before may be gone.
-    pub(super) fn echoed(&mut self, ping: &Ping) {
+    pub(super) fn echoed(&mut self, now: Time, ping: &Ping) {
         if ping.reply_to != ReplyTo::Token(self.reply_to(self.number)) {
             return;
         }
@@ -129,6 +129,10 @@ impl Contender {
             return;
         };
         open.echoed = true;
+        if open.is_roll_call {
+            // They cannot have heard it sooner, however long the server was stuck with it.
+            open.at = now;
+        }
         self.stale = false;
         if !keep {
             self.roster.clear();

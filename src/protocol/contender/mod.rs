@@ -206,7 +206,7 @@ impl Contender {
 
     fn pinged(&mut self, now: Time, ping: Ping) {
         match ping.asker {
-            Asker::Member { id, .. } if id == self.id => return self.echoed(&ping),
+            Asker::Member { id, .. } if id == self.id => return self.echoed(now, &ping),
             Asker::Member { id, wants } => self.note_asker(now, id, wants),
             Asker::Observer => {}
             Asker::Stranger => self.stale = true,

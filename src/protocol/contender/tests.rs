@@ -200,6 +200,22 @@ fn whoever_overslept_judges_nobody() {
     assert_eq!(outputs, [Output::Roll, Output::Ask { number: 2, exact: false, subscribe: true }]);
 }
 
+/// A server that does nothing for a while and then all at once has not given anybody the time to answer.
+#[test]
+fn the_time_to_answer_a_roll_call_begins_when_it_is_passed_on() {
+    let mut bench = Bench::asking(Mode::Exclusive, 1);
+    bench.count_until(Timer::AskAgain, 2);
+    let calls = bench.fire(Timer::AskAgain);
+    assert!(matches!(calls[..], [Output::Roll, Output::Ask { number: 1, .. }]), "{calls:?}");
+    bench.now += TIMING.unavailable - Duration::from_millis(1);
+    bench.on(Input::Rolled(Some(vec![Suspect { client: 1, member: Some(LOW) }])));
+    bench.run_ping(1, 1);
+    let passed_on = bench.now;
+    bench.count_until(Timer::AskAgain, 2);
+    assert_eq!(bench.fire(Timer::AskAgain), [Output::Count]);
+    assert!(bench.now >= passed_on + TIMING.unavailable, "{:?}", bench.now - passed_on);
+}
+
 #[test]
 fn without_a_list_nobody_is_ended() {
     let mut bench = Bench::asking(Mode::Exclusive, 1);

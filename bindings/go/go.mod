@@ -1,0 +1,3 @@
+module github.com/portalock/portalock-go
+
+go 1.19

@@ -1,0 +1,260 @@
+//! The binding for Go, and the examples in Go: the `go` command builds and tests them with the shared object
+//! that was built together with this test, against real servers.
+
+mod support;
+
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+use support::program::{library, root};
+use support::{Server, die_with_parent, signal, wait_until};
+
+/// What the `go` command needs; kept from one run to the next, since its cache is worth minutes.
+fn home() -> &'static Path {
+    static HOME: OnceLock<PathBuf> = OnceLock::new();
+    HOME.get_or_init(|| {
+        let home = library().ancestors().nth(2).unwrap().join("go");
+        std::fs::create_dir_all(home.join("lib")).unwrap();
+        furnish(&home);
+        home
+    })
+}
+
+/// Other processes may do the same just now: everything is put in place whole, and alike.
+fn furnish(home: &Path) {
+    let lib = home.join("lib");
+    let draft = TempDir::new_in(home).unwrap();
+    for name in ["libportalock.so", "libportalock.so.0"] {
+        symlink(library(), draft.path().join(name)).unwrap();
+        std::fs::rename(draft.path().join(name), lib.join(name)).unwrap();
+    }
+    let package = format!(
+        "Name: portalock\nDescription: distributed locks\nVersion: {}\n\
+         Libs: -L\"{}\" -lportalock\nCflags: -I\"{}\"\n",
+        env!("CARGO_PKG_VERSION"),
+        lib.display(),
+        root().join("include").display(),
+    );
+    std::fs::write(draft.path().join("portalock.pc"), package).unwrap();
+    std::fs::rename(draft.path().join("portalock.pc"), lib.join("portalock.pc")).unwrap();
+}
+
+/// Nothing of the user's settings plays a part, and nothing is fetched from anywhere.
+fn go(folder: &str) -> Command {
+    let mut command = Command::new("go");
+    command
+        .current_dir(root().join(folder))
+        .env("PKG_CONFIG_PATH", home().join("lib"))
+        .env("LD_LIBRARY_PATH", home().join("lib"))
+        .env("GOCACHE", home().join("cache"))
+        .env("GOPATH", home().join("path"))
+        .envs([("GOPROXY", "off"), ("GOENV", "off"), ("GOWORK", "off"), ("GOTOOLCHAIN", "local")])
+        .envs([("CGO_ENABLED", "1"), ("GOFLAGS", "")]);
+    command
+}
+
+fn output(command: &mut Command) -> String {
+    die_with_parent(command);
+    let outcome = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let said = text(&outcome);
+    assert!(outcome.status.success(), "{command:?}: {}\n{said}", outcome.status);
+    said
+}
+
+fn text(outcome: &Output) -> String {
+    String::from_utf8_lossy(&outcome.stdout).into_owned()
+        + &String::from_utf8_lossy(&outcome.stderr)
+}
+
+/// A test that passes for having found nothing to do would be worth nothing.
+fn tests(command: &mut Command, at_least: usize) {
+    let said = output(command.args(["-count=1", "-timeout=120s", "-v", "."]));
+    let passed = said.lines().filter(|line| line.starts_with("--- PASS: ")).count();
+    assert!(passed >= at_least, "{passed} tests passed: {said}");
+}
+
+#[test]
+fn the_sources_are_formatted_and_have_no_known_faults() {
+    for folder in ["bindings/go", "examples/go"] {
+        output(go(folder).args(["vet", "./..."]));
+        let mut format = Command::new("gofmt");
+        assert_eq!(output(format.current_dir(root().join(folder)).args(["-l", "."])), "");
+    }
+}
+
+#[test]
+fn the_tests_pass_with_the_race_detector() {
+    tests(go("bindings/go").args(["test", "-race", "-run=^Test"]), 20);
+}
+
+#[test]
+fn the_tests_pass_while_the_collector_always_runs_and_pointers_are_checked() {
+    let mut command = go("bindings/go");
+    // From Go 1.21 on, the stricter check of pointers is compiled in.
+    match minor_version() {
+        ..=20 => command.env("GODEBUG", "cgocheck=2"),
+        _ => command.env("GOEXPERIMENT", "cgocheck2"),
+    };
+    tests(command.env("GOGC", "1").args(["test", "-run=^Test"]), 20);
+}
+
+#[test]
+fn the_examples_of_the_documentation_print_what_they_say() {
+    tests(go("bindings/go").args(["test", "-run=^Example"]), 6);
+}
+
+/// 19 of `go1.19.8`.
+fn minor_version() -> u32 {
+    let version = output(go(".").args(["env", "GOVERSION"]));
+    version.split('.').nth(1).unwrap().trim().parse().unwrap()
+}
+
+/// The programs of examples/go, built.
+struct Examples {
+    dir: TempDir,
+}
+
+impl Examples {
+    fn build(name: &str) -> Self {
+        let dir = TempDir::new().unwrap();
+        output(go("examples/go").args(["build", "-o"]).arg(dir.path()).arg(format!("./{name}")));
+        Self { dir }
+    }
+
+    fn start(&self, name: &str, args: &[&str]) -> Child {
+        let mut command = Command::new(self.dir.path().join(name));
+        command.env("LD_LIBRARY_PATH", home().join("lib")).args(args).stdout(Stdio::piped());
+        die_with_parent(&mut command);
+        command.spawn().unwrap()
+    }
+}
+
+/// The lines of a process that has to end well.
+fn finish(child: Child) -> Vec<String> {
+    let outcome = child.wait_with_output().unwrap();
+    assert!(outcome.status.success(), "{outcome:?}");
+    text(&outcome).lines().map(str::to_owned).collect()
+}
+
+/// Ends the connection of whoever is alone on a channel.
+fn sever(server: &Server, channel: &str) {
+    let prefix = format!("{channel}-lock-");
+    let name_of = |line: &str| {
+        let mut names = line.split(' ').filter_map(|field| field.strip_prefix("name="));
+        names.find(|name| name.starts_with(&prefix)).map(str::to_owned)
+    };
+    let name = server.clients().iter().find_map(|line| name_of(line)).unwrap();
+    assert!(server.kill_client(&name));
+}
+
+/// What a process says, until it says `wanted`.
+fn await_line(said: &mut impl BufRead, wanted: &str) -> Vec<String> {
+    let mut lines = Vec::new();
+    loop {
+        let mut line = String::new();
+        assert_ne!(said.read_line(&mut line).unwrap(), 0, "it ends before {wanted:?}: {lines:?}");
+        lines.push(line.trim_end().to_owned());
+        if line.contains(wanted) {
+            return lines;
+        }
+    }
+}
+
+#[test]
+fn guarded_jobs_wait_for_each_other_and_stop_when_the_lock_is_lost() {
+    let server = Server::start();
+    let examples = Examples::build("guarded_job");
+    let url = server.url();
+    let start = |ms, label| examples.start("guarded_job", &[&url, "job", ms, label]);
+    let first = start("1000", "one");
+    assert!(wait_until(Duration::from_secs(5), || server.members("job") == 1));
+    let second = start("10", "two");
+    let first = finish(first).join("\n");
+    let second = finish(second).join("\n");
+    assert!(first.contains("holds") && first.contains("done"), "{first}");
+    for words in ["waits", "sees one", "holds", "done"] {
+        assert!(second.contains(words), "{second}");
+    }
+
+    let mut third = start("60000", "three");
+    let mut said = BufReader::new(third.stdout.take().unwrap());
+    await_line(&mut said, "holds");
+    sever(&server, "job");
+    await_line(&mut said, "LOST");
+    assert_eq!(third.wait().unwrap().code(), Some(3));
+}
+
+#[test]
+fn leaders_take_turns_and_one_says_when_it_has_lost_it() {
+    let server = Server::start();
+    let examples = Examples::build("leader");
+    let url = server.url();
+    let candidates = [0; 3].map(|_| examples.start("leader", &[&url, "office", "3", "20"]));
+    for candidate in candidates {
+        let pid = candidate.id();
+        let term = [format!("leader {pid} leads"), format!("leader {pid} steps down")];
+        assert_eq!(finish(candidate), [&term[..]; 3].concat());
+    }
+    let mut last = examples.start("leader", &[&url, "office", "1", "60000"]);
+    let mut said = BufReader::new(last.stdout.take().unwrap());
+    await_line(&mut said, "leads");
+    sever(&server, "office");
+    let lines = await_line(&mut said, "lost it: ");
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    assert!(last.wait().unwrap().success());
+}
+
+#[test]
+fn a_stale_cache_is_refilled_once() {
+    let server = Server::start();
+    let examples = Examples::build("cache_refill");
+    let url = server.url();
+    let file = server.dir().join("cache");
+    for _ in 0..3 {
+        let start = || examples.start("cache_refill", &[&url, "cache", file.to_str().unwrap()]);
+        let processes = [0; 6].map(|_| start());
+        let said = processes.map(|process| finish(process).join("\n"));
+        let value = std::fs::read_to_string(&file).unwrap();
+        let reads = format!(" reads {}", value.trim());
+        let count = |words: &str| said.iter().filter(|line| line.ends_with(words)).count();
+        assert_eq!((count(" refills"), count(&reads)), (1, 5), "{said:?}");
+        std::fs::remove_file(&file).unwrap();
+    }
+}
+
+#[test]
+fn an_event_loop_takes_over_a_hundred_shards_and_leaves_when_told() {
+    let mut server = Server::start();
+    let examples = Examples::build("event_loop");
+    let url = server.url();
+    let start = || {
+        let mut process = examples.start("event_loop", &[&url, "shard", "100"]);
+        let said = BufReader::new(process.stdout.take().unwrap());
+        (process, said)
+    };
+    let (mut first, mut first_said) = start();
+    await_line(&mut first_said, "owns 100 of 100 shards");
+    let (mut second, mut second_said) = start();
+    let all_wait = || (0..100).all(|shard| server.members(&format!("shard-{shard}")) == 2);
+    assert!(wait_until(Duration::from_secs(10), all_wait));
+    first.kill().unwrap();
+    first.wait().unwrap();
+    await_line(&mut second_said, "owns 100 of 100 shards");
+    // The goroutines that wait hold none: the runtime has a few, and the library has one.
+    let threads = std::fs::read_dir(format!("/proc/{}/task", second.id())).unwrap().count();
+    assert!(threads < 20, "{threads}");
+    server.restart();
+    let lines = await_line(&mut second_said, "owns 100 of 100 shards");
+    let lost = lines.iter().filter(|line| line.contains("is lost: ")).count();
+    assert_eq!(lost, 100, "{lines:?}");
+    signal(second.id() as i32, libc::SIGTERM);
+    await_line(&mut second_said, "has left");
+    assert!(second.wait().unwrap().success());
+    assert!(wait_until(Duration::from_secs(1), || server.members("shard-0") == 0));
+}
