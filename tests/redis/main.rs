@@ -4,6 +4,7 @@
 mod support;
 
 mod calls;
+mod clocks;
 mod commands;
 mod crash;
 mod dice;
@@ -17,11 +18,14 @@ mod loss;
 mod names;
 mod onlookers;
 mod partition;
+mod paths;
 mod pauses;
 mod proxy;
 mod readers;
 mod reaping;
+mod recovery;
 mod resources;
+mod sleepers;
 mod started;
 mod storm;
 mod timeouts;
@@ -64,6 +68,11 @@ const fn ms(count: u64) -> Duration {
 
 fn wait(count: u64) -> Wait {
     Wait::For(ms(count))
+}
+
+/// Runs what sleeps most of the time, each with a server of its own.
+fn together(cases: &[fn()]) {
+    std::thread::scope(|scope| cases.iter().for_each(|case| drop(scope.spawn(case))));
 }
 
 fn failure<T>(result: Result<T>) -> Error {

@@ -1,17 +1,14 @@
-//! Processes and servers that stand still for a while, and clocks that jump.
+//! Processes and servers that stand still for a while.
 
-use std::path::PathBuf;
-use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
 
-use portalock::{LockOptions, Wait};
+use portalock::Wait;
 
 use crate::proxy::{Delay, Proxy};
 use crate::support::worker::Worker;
 use crate::support::{Server, wait_until};
-use crate::{LONG, client, lone_lock, ms, wait};
+use crate::{LONG, lone_lock, ms, wait};
 
 /// A holder and two waiters, in that order, that do not give each other up for some time.
 fn queue(server: &Server) -> [Worker; 3] {
@@ -208,91 +205,6 @@ fn somebody_who_asks_and_falls_asleep_is_in_nobodys_way() {
     });
     asker.cont();
     let said = asker.line(LONG).unwrap_or_default();
-    assert!(said == "holders" || said == "Unclear", "{said}");
+    assert!(said.starts_with("holders") || said == "Unclear", "{said}");
     assert!(second.is_held());
-}
-
-/// A worker whose wall clock is what a file says, and whose monotonic clock is the true one.
-struct TimeTraveller {
-    worker: Worker,
-    clock: PathBuf,
-}
-
-impl TimeTraveller {
-    fn spawn(server: &Server, options: &[&str]) -> Self {
-        let clock = server.dir().join("clock");
-        std::fs::write(&clock, "+0").unwrap();
-        let mut command = Command::new("faketime");
-        command.args(["-f", "+0"]).arg(std::env::current_exe().unwrap());
-        command.args(["--exact", "worker_entry", "--nocapture", "--test-threads=1"]);
-        command.env("PORTALOCK_WORKER", Worker::job(&server.url(), "jobs", options));
-        command.env("FAKETIME_TIMESTAMP_FILE", &clock);
-        command.env("FAKETIME_NO_CACHE", "1").env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
-        // What `-f` says would win over the file.
-        let shell = "unset FAKETIME; exec \"$@\"";
-        let mut wrapped = Command::new("faketime");
-        wrapped.args(["-f", "+0", "sh", "-c", shell, "sh"]).args(command.get_args().skip(2));
-        for (key, value) in command.get_envs() {
-            wrapped.env(key, value.unwrap());
-        }
-        Self { worker: Worker::spawn_program(&mut wrapped), clock }
-    }
-
-    fn set_clock(&mut self, offset: &str) {
-        std::fs::write(&self.clock, offset).unwrap();
-    }
-
-    /// How far its wall clock is from ours, in days.
-    fn days_off(&mut self) -> i64 {
-        self.worker.tell("clock");
-        let said = self.worker.line(LONG).unwrap();
-        let theirs: u64 = said.strip_prefix("clock ").unwrap().parse().unwrap();
-        let ours = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
-        (theirs as i64 - ours.as_secs() as i64 + 43_200).div_euclid(86_400)
-    }
-}
-
-#[test]
-fn a_clock_that_jumps_disturbs_neither_timeouts_nor_health_nor_places() {
-    let server = Server::start();
-    let mut holder = TimeTraveller::spawn(&server, &["health_ms=200"]);
-    assert_eq!(holder.days_off(), 0);
-    holder.worker.expect("x 5000", "got x");
-    for offset in ["+1d", "-1d", "+0"] {
-        holder.set_clock(offset);
-        std::thread::sleep(ms(600));
-        let refused = lone_lock(&server.url(), "jobs").acquire(wait(200));
-        assert!(refused.is_err(), "lost by a clock of {offset}");
-    }
-    holder.set_clock("+1d");
-    assert_eq!(holder.days_off(), 1);
-    holder.worker.expect("r", "released");
-
-    // It waits as long as it was told, and keeps the place that it came to.
-    holder.set_clock("+0");
-    let first = lone_lock(&server.url(), "jobs");
-    first.acquire(Wait::Default).unwrap();
-    holder.worker.tell("x 1500");
-    let begun = Instant::now();
-    std::thread::sleep(ms(200));
-    holder.set_clock("+1d");
-    holder.worker.await_line("Timeout", LONG);
-    let took = begun.elapsed();
-    assert!(took >= ms(1_400) && took < ms(4_000), "{took:?}");
-    holder.set_clock("+0");
-    holder.worker.tell("x 20000");
-    assert!(wait_until(LONG, || server.members("jobs") == 2));
-    std::thread::sleep(ms(50));
-    holder.set_clock("+1d");
-    let mut options = LockOptions::new();
-    options.health_check_interval(Duration::ZERO).unwrap();
-    let last = client(&server.url()).lock("jobs", options).unwrap();
-    std::thread::scope(|scope| {
-        let acquire = scope.spawn(|| last.acquire(wait(20_000)));
-        assert!(wait_until(LONG, || server.members("jobs") == 3));
-        first.release().unwrap();
-        holder.worker.await_line("got x", LONG);
-        holder.worker.expect("r", "released");
-        acquire.join().unwrap().unwrap();
-    });
 }

@@ -1,9 +1,11 @@
 //! What the tests with a real server need: the server, and other processes.
 #![allow(dead_code)]
 
+pub mod netns;
 pub mod program;
 pub mod worker;
 
+use std::io::Write;
 use std::net::TcpListener;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -18,6 +20,8 @@ pub struct Server {
     port: u16,
     dir: TempDir,
     args: Vec<String>,
+    /// The words that start another program, such as one that enters a namespace.
+    before: Vec<String>,
     password: Option<String>,
 }
 
@@ -29,6 +33,11 @@ impl Server {
 
     /// One with further arguments, such as `["requirepass", "secret"]` in pairs.
     pub fn with(settings: &[(&str, &str)]) -> Self {
+        Self::under(&[], settings)
+    }
+
+    /// One that is started by another program, which is given as the words before its own.
+    pub fn under(before: &[&str], settings: &[(&str, &str)]) -> Self {
         let args = settings.iter().flat_map(|(key, value)| {
             let words = value.split(' ').map(str::to_owned);
             std::iter::once(format!("--{key}")).chain(words)
@@ -39,6 +48,7 @@ impl Server {
             port: 0,
             dir: TempDir::new().unwrap(),
             args: args.collect(),
+            before: before.iter().map(|word| (*word).to_owned()).collect(),
             password: password.map(|(_, value)| (*value).to_owned()),
         };
         for _ in 0..20 {
@@ -51,8 +61,11 @@ impl Server {
     }
 
     fn launch(&mut self) -> bool {
-        let mut command = Command::new("redis-server");
+        let words: Vec<_> =
+            self.before.iter().map(String::as_str).chain(["redis-server"]).collect();
+        let mut command = Command::new(words[0]);
         command
+            .args(&words[1..])
             .args(["--port", &self.port.to_string(), "--bind", "127.0.0.1"])
             .args(["--save", "", "--appendonly", "no", "--loglevel", "warning"])
             .args(["--unixsocket".as_ref(), self.socket().as_os_str()])
@@ -166,7 +179,7 @@ impl Server {
     }
 
     pub fn stop(&self) {
-        signal(self.pid(), libc::SIGSTOP);
+        stop(self.pid());
     }
 
     pub fn cont(&self) {
@@ -195,9 +208,29 @@ fn is_over(child: &mut Child) -> bool {
     child.try_wait().unwrap().is_some()
 }
 
+/// Stops a process. Only one of its threads is woken to see to that, and on a busy machine the others run
+/// on for a while: returns when all of them stand still.
+pub fn stop(pid: i32) {
+    signal(pid, libc::SIGSTOP);
+    let stands = |stat: String| stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('T'));
+    let all_stand = || {
+        let threads =
+            std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+        let mut stats = threads.map(|thread| std::fs::read_to_string(thread.path().join("stat")));
+        // A thread that has just ended has no stat.
+        stats.all(|stat| stat.map_or(true, stands))
+    };
+    assert!(wait_until(Duration::from_secs(10), all_stand), "it does not stop");
+}
+
 pub fn signal(pid: i32, signal: i32) {
     // SAFETY: a plain system call.
     unsafe { libc::kill(pid, signal) };
+}
+
+/// Says why a test does nothing here, past the test harness, which shows nothing of tests that pass.
+pub fn skip(why: &str) {
+    let _ = writeln!(std::io::stderr(), "SKIPPED: {why}");
 }
 
 pub fn free_port() -> u16 {

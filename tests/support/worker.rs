@@ -7,12 +7,13 @@ use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use portalock::{Client, ClientOptions, Lock, LockOptions, Mode, Wait};
+use portalock::{Client, ClientOptions, Lock, LockOptions, Mode, State, Wait};
 
-use super::{die_with_parent, signal, wait_until};
+use super::{die_with_parent, signal, stop};
 
 const MARK: &str = "worker> ";
 
@@ -29,11 +30,30 @@ impl Worker {
         Self::spawn_with(url, name, &[])
     }
 
-    /// Starts one with options of its lock: `health_ms=`, `unavailable_ms=` and `fencing=`, with a number.
+    /// Starts one with options of its lock and client: `health_ms=`, `unavailable_ms=`, `connect_ms=` and
+    /// `fencing=`, with a number.
     pub fn spawn_with(url: &str, name: &str, options: &[&str]) -> Self {
         Self::spawn_program(
             Command::new(std::env::current_exe().unwrap())
                 .args(["--exact", "worker_entry", "--nocapture", "--test-threads=1"])
+                .env("PORTALOCK_WORKER", Self::job(url, name, options)),
+        )
+    }
+
+    /// Starts one by another program, which is given as the words before its own.
+    pub fn spawn_under(
+        before: &[&str],
+        url: &str,
+        name: &str,
+        options: &[&str],
+        environment: &[(&str, &str)],
+    ) -> Self {
+        Self::spawn_program(
+            Command::new(before[0])
+                .args(&before[1..])
+                .arg(std::env::current_exe().unwrap())
+                .args(["--exact", "worker_entry", "--nocapture", "--test-threads=1"])
+                .envs(environment.iter().copied())
                 .env("PORTALOCK_WORKER", Self::job(url, name, options)),
         )
     }
@@ -65,8 +85,8 @@ impl Worker {
         self.child.id() as i32
     }
 
-    /// Tells it what to do: `x|s [ms]`, `try`, `r`, `q`; `holders MS`, `clock`, `token`; `sections COUNT DIR`, `turn WORD FILE`,
-    /// and anything else is repeated.
+    /// Tells it what to do: `x|s [ms]`, `try`, `r`, `q`; `holders|reap MS`, `clock`, `id`, `token`,
+    /// `why`; `sections COUNT DIR`, `turn WORD FILE`, and anything else is repeated.
     pub fn tell(&mut self, order: &str) {
         let _ = writeln!(self.stdin, "{order}");
     }
@@ -103,14 +123,7 @@ impl Worker {
 
     /// Stops it, and waits until the last of its threads stands still.
     pub fn stop(&self) {
-        signal(self.pid(), libc::SIGSTOP);
-        let stands = |entry: std::io::Result<std::fs::DirEntry>| {
-            let stat = std::fs::read_to_string(entry.unwrap().path().join("stat"));
-            let stat = stat.unwrap_or_default();
-            stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('T'))
-        };
-        let tasks = || std::fs::read_dir(format!("/proc/{}/task", self.pid())).unwrap();
-        assert!(wait_until(Duration::from_secs(10), || tasks().all(stands)), "it does not stop");
+        stop(self.pid());
     }
 
     pub fn cont(&self) {
@@ -131,27 +144,43 @@ pub fn serve() {
     };
     let mut job = job.split('\n');
     let (url, name) = (job.next().unwrap(), job.next().unwrap());
-    let client = Client::new(url, ClientOptions::new()).unwrap();
-    let lock = client.lock(name, options_of(job)).unwrap();
-    lock.on_lost(Some(Box::new(|_| println!("{MARK}lost"))));
+    let (client_options, lock_options) = options_of(job);
+    let client = Client::new(url, client_options).unwrap();
+    let lock = client.lock(name, lock_options).unwrap();
+    lock.on_lost(Some(Box::new(|loss| {
+        *WHY.lock().unwrap() = format!("{:?}", loss.reason);
+        println!("{MARK}lost");
+    })));
     for order in std::io::stdin().lock().lines().map_while(Result::ok) {
         println!("{MARK}{}", obey(&client, &lock, &order));
     }
 }
 
-fn options_of<'a>(words: impl Iterator<Item = &'a str>) -> LockOptions {
-    let mut options = LockOptions::new();
+/// Why the lock was lost last.
+static WHY: Mutex<String> = Mutex::new(String::new());
+
+fn options_of<'a>(words: impl Iterator<Item = &'a str>) -> (ClientOptions, LockOptions) {
+    let (mut client, mut lock) = (ClientOptions::new(), LockOptions::new());
     for word in words {
         let (name, number) = word.split_once('=').unwrap();
-        let span = Duration::from_millis(number.parse().unwrap());
-        match name {
-            "health_ms" => options.health_check_interval(span).unwrap(),
-            "unavailable_ms" => options.unavailable_timeout(span).unwrap(),
-            "fencing" => options.fencing(number != "0"),
-            _ => panic!("{word}"),
+        let span = millis(number);
+        let known = match name {
+            "connect_ms" => client.connect_timeout(span).is_ok(),
+            "health_ms" => lock.health_check_interval(span).is_ok(),
+            "unavailable_ms" => lock.unavailable_timeout(span).is_ok(),
+            "fencing" => {
+                lock.fencing(!span.is_zero());
+                true
+            }
+            _ => false,
         };
+        assert!(known, "{word}");
     }
-    options
+    (client, lock)
+}
+
+fn millis(number: &str) -> Duration {
+    Duration::from_millis(number.parse().unwrap())
 }
 
 fn obey(client: &Client, lock: &Lock, order: &str) -> String {
@@ -167,13 +196,10 @@ fn obey(client: &Client, lock: &Lock, order: &str) -> String {
             let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
             return format!("clock {}", time.as_secs());
         }
-        ["holders", ms] => {
-            let limit = Duration::from_millis(ms.parse().unwrap());
-            return match client.holders(lock.name(), limit) {
-                Ok(_) => "holders".to_owned(),
-                Err(error) => format!("{:?}", error.status()),
-            };
-        }
+        ["holders", ms] => return holders(client, lock.name(), millis(ms)),
+        ["reap", ms] => return reap(client, lock.name(), millis(ms)),
+        ["id"] => return lock.holder_id().unwrap_or_default(),
+        ["why"] => return WHY.lock().unwrap().clone(),
         ["sections", count, dir] => return sections(lock, count.parse().unwrap(), Path::new(dir)),
         ["turn", word, file] => return turn(lock, word, Path::new(file)),
         _ => {}
@@ -232,6 +258,24 @@ fn turn(lock: &Lock, word: &str, file: &Path) -> String {
     append(file, word);
     match lock.release() {
         Ok(()) => "done".to_owned(),
+        Err(error) => format!("{:?}", error.status()),
+    }
+}
+
+/// How many hold and how many wait, or why that cannot be told.
+fn holders(client: &Client, name: &str, limit: Duration) -> String {
+    match client.holders(name, limit) {
+        Ok(found) => {
+            let held = found.iter().filter(|holder| holder.state == State::Held).count();
+            format!("holders {held}, waiters {}", found.len() - held)
+        }
+        Err(error) => format!("{:?}", error.status()),
+    }
+}
+
+fn reap(client: &Client, name: &str, limit: Duration) -> String {
+    match client.reap_silent(name, limit) {
+        Ok(reaped) => format!("alive {}, killed {}", reaped.alive, reaped.killed),
         Err(error) => format!("{:?}", error.status()),
     }
 }
