@@ -107,12 +107,12 @@ impl Commands {
 
     /// Answers a ping.
     pub(crate) fn pong(&mut self, response: &str, payload: &[u8]) {
-        self.publish(Expect::Done, response, payload);
+        self.publish(Expect::Word, response, payload);
     }
 
     /// Sends a message that has to come back.
     pub(crate) fn check_health(&mut self, response: &str, payload: &[u8]) {
-        self.publish(Expect::Done, response, payload);
+        self.publish(Expect::Word, response, payload);
     }
 
     /// Asks for a sign of life.

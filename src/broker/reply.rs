@@ -18,6 +18,9 @@ pub(crate) enum Expect {
     Courtesy,
     /// To a command that has to work.
     Done,
+    /// To an answer, or to a message that has to come back. A server that is busy with a script refuses it
+    /// for now: whoever asked asks again, and what does not come back in time is missed all the same.
+    Word,
     /// So many more confirmations of one `SUBSCRIBE`.
     Subscribed(u8),
     /// So many more confirmations of one `UNSUBSCRIBE` that gives up a response channel.
@@ -116,6 +119,7 @@ pub(super) fn read(expect: Expect, value: &Value, receivers: &mut u64) -> Result
         | Expect::Login
         | Expect::Courtesy
         | Expect::Done
+        | Expect::Word
         | Expect::Subscribed(_)
         | Expect::Dropped(_) => Answer::Nothing,
     })
@@ -130,6 +134,7 @@ fn read_error(expect: Expect, error: &redis::ServerError) -> Result<Answer, Refu
     };
     match expect {
         Expect::Courtesy => Ok(Answer::Nothing),
+        Expect::Word if error.code() == "BUSY" => Ok(Answer::Nothing),
         Expect::ExactMembers(number) => Ok(Answer::ExactRefused(number)),
         Expect::Clients => {
             forbidden_once("CLIENT LIST", error);

@@ -138,7 +138,6 @@ fn a_holder_whose_check_a_busy_server_refuses_is_told() {
 
 /// The ping that it answers was passed on before the script began.
 #[test]
-#[ignore = "the holder takes the refusal for one that stays, and gives the lock up"]
 fn an_answer_that_a_busy_server_refuses_costs_the_holder_nothing() {
     let server = busy_server();
     let proxy = Proxy::before(server.port());
