@@ -160,6 +160,7 @@ fn input(u: &mut Unstructured, watch: &Watch) -> Result<Input> {
         _ => match u.int_in_range(0..=7u8)? {
             0 => Input::Stop(*u.choose(&[Stop::Release, Stop::Timeout, Stop::Cancel])?),
             1 | 2 => Input::Unsubscribed,
+            3 => Input::Verify,
             _ => Input::Joined { members: count(u)? },
         },
     })
@@ -309,7 +310,9 @@ impl Watch {
                 self.leaving = true;
                 self.holders.clear();
             }
-            Output::CheckHealth { .. } => assert_eq!(phase, Phase::Held),
+            Output::CheckHealth { .. } | Output::Verify { .. } | Output::Verified => {
+                assert_eq!(phase, Phase::Held);
+            }
             Output::Unhealthy => {
                 assert!(self.granted);
                 self.over = true;
