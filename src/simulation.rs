@@ -2,64 +2,17 @@
 //! the acquire's attempts down to the bytes, over transports and clocks of the simulator's own. No part of
 //! the library's interface.
 
-use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use crate::broker::{Endpoint, Transport};
+use crate::broker::Endpoint;
+pub use crate::broker::Transport;
 use crate::error::{Error, Result};
 use crate::keeper::{Berth, Landlord, Stopped, Tenant, Verdict, lock};
 use crate::lock::Loss;
 use crate::options::Wait;
 use crate::protocol::{Contender, Names, Phase, Stop, wire};
 use crate::pursuit::{Next, Pursuit, worth_another};
-
-/// What carries the bytes of a connection; as the library's own `Transport`.
-pub trait Pipe {
-    /// Whether the connection stands, as far as was found out.
-    fn is_connected(&self) -> bool;
-    /// Finds out whether it stands by now.
-    ///
-    /// # Errors
-    /// If it does not and will not.
-    fn finish_connect(&mut self) -> io::Result<()>;
-    /// Writes some of the bytes and says how many.
-    ///
-    /// # Errors
-    /// `WouldBlock`, or the end of the connection.
-    fn send(&mut self, bytes: &[u8]) -> io::Result<usize>;
-    /// Reads some bytes and says how many: none if the peer has closed.
-    ///
-    /// # Errors
-    /// `WouldBlock`, or the end of the connection.
-    fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize>;
-    /// Ends the connection at once.
-    fn close(&mut self);
-}
-
-struct Carrier<P>(P);
-
-impl<P: Pipe> Transport for Carrier<P> {
-    fn is_connected(&self) -> bool {
-        self.0.is_connected()
-    }
-
-    fn finish_connect(&mut self) -> io::Result<()> {
-        self.0.finish_connect()
-    }
-
-    fn send(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.send(bytes)
-    }
-
-    fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.0.receive(buffer)
-    }
-
-    fn close(&mut self) {
-        self.0.close();
-    }
-}
 
 /// What an acquire was told.
 #[derive(Debug)]
@@ -112,18 +65,18 @@ pub enum Ended {
 
 /// A connection with those who live on it.
 pub struct Station<P> {
-    berth: Berth<Carrier<P>>,
+    berth: Berth<P>,
     ears: Arc<Ears>,
 }
 
-impl<P: Pipe> Station<P> {
+impl<P: Transport> Station<P> {
     /// A connection that was begun. `answer_timeout` is that of the client's options.
     ///
     /// # Errors
     /// If the URL is none.
     pub fn new(pipe: P, url: &str, answer_timeout: Duration, now: Instant) -> Result<Self> {
         let endpoint = Arc::new(Endpoint::parse(url)?);
-        let berth = Berth::new(Carrier(pipe), &endpoint, answer_timeout, now);
+        let berth = Berth::new(pipe, &endpoint, answer_timeout, now);
         Ok(Self { berth, ears: Arc::default() })
     }
 

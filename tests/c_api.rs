@@ -4,12 +4,12 @@
 mod support;
 
 use std::collections::BTreeSet;
-use std::io::{BufRead, BufReader};
+use std::io::BufReader;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use support::program::{Program, library, root};
+use support::program::{Program, await_line, library, root};
 use support::{Server, wait_until};
 
 fn runs(source: &str) {
@@ -98,31 +98,13 @@ fn a_guarded_job_stops_when_its_lock_is_lost() {
     let held = || server.members("job") == 1;
     assert!(wait_until(Duration::from_secs(5), held));
     std::thread::sleep(Duration::from_millis(100));
-    let name_of = |line: &str| {
-        let mut names = line.split(' ').filter_map(|field| field.strip_prefix("name="));
-        names.find(|name| name.starts_with("job-lock-")).map(str::to_owned)
-    };
-    let name = server.clients().iter().find_map(|line| name_of(line)).unwrap();
-    assert!(server.kill_client(&name));
+    assert!(server.kill_client(&server.member("job").unwrap()));
     let over = wait_until(Duration::from_secs(5), || job.try_wait().unwrap().is_some());
     assert!(over, "it goes on");
     let outcome = job.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&outcome.stdout);
     assert_eq!(outcome.status.code(), Some(3), "{said}");
     assert!(said.contains("LOST"), "{said}");
-}
-
-/// What a loop says, until it says `wanted`.
-fn await_line(said: &mut impl BufRead, wanted: &str) -> Vec<String> {
-    let mut lines = Vec::new();
-    loop {
-        let mut line = String::new();
-        assert_ne!(said.read_line(&mut line).unwrap(), 0, "it ends before {wanted:?}: {lines:?}");
-        lines.push(line.trim_end().to_owned());
-        if line.contains(wanted) {
-            return lines;
-        }
-    }
 }
 
 #[test]

@@ -2,13 +2,13 @@
 
 mod support;
 
-use std::io::{BufRead, BufReader};
+use std::io::BufReader;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::Once;
 use std::time::Duration;
 
-use support::program::{Program, root};
+use support::program::{Program, await_line, root};
 use support::{Server, die_with_parent, wait_until};
 
 /// An example in one of the languages.
@@ -57,33 +57,12 @@ fn said(outcome: &Output) -> String {
     String::from_utf8_lossy(&outcome.stdout).into_owned()
 }
 
-/// Reads lines until one contains `wanted`, and gives that.
-fn await_line(lines: &mut impl BufRead, wanted: &str) -> String {
-    loop {
-        let mut line = String::new();
-        assert_ne!(lines.read_line(&mut line).unwrap(), 0, "it ends before {wanted:?}");
-        if line.contains(wanted) {
-            return line.trim_end().to_owned();
-        }
-    }
-}
-
 fn output_of(child: &mut Child) -> BufReader<impl std::io::Read + use<>> {
     BufReader::new(child.stdout.take().unwrap())
 }
 
-/// The name of the connection that holds or waits for a lock.
-fn connection_of(server: &Server, lock: &str) -> String {
-    let prefix = format!("name={lock}-lock-");
-    let field = |line: &String| {
-        let mut fields = line.split(' ');
-        fields.find(|field| field.starts_with(&prefix)).map(|field| field[5..].to_owned())
-    };
-    server.clients().iter().find_map(field).unwrap()
-}
-
 fn lose(server: &Server, lock: &str) {
-    assert!(server.kill_client(&connection_of(server, lock)));
+    assert!(server.kill_client(&server.member(lock).unwrap()));
 }
 
 #[test]
@@ -140,7 +119,7 @@ fn leaders_of_all_languages_say_when_they_lose_and_lead_again() {
         let mut lines = output_of(&mut child);
         await_line(&mut lines, "leads");
         lose(&server, "throne");
-        let line = await_line(&mut lines, "lost it: ");
+        let line = await_line(&mut lines, "lost it: ").pop().unwrap();
         assert!(!line.ends_with("lost it: "), "{line}");
         await_line(&mut lines, "leads");
         await_line(&mut lines, "steps down");

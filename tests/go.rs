@@ -3,7 +3,7 @@
 
 mod support;
 
-use std::io::{BufRead, BufReader};
+use std::io::BufReader;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-use support::program::{library, root};
+use support::program::{await_line, library, root};
 use support::{Server, die_with_parent, signal, wait_until};
 
 /// What the `go` command needs; kept from one run to the next, since its cache is worth minutes.
@@ -142,30 +142,6 @@ fn finish(child: Child) -> Vec<String> {
     text(&outcome).lines().map(str::to_owned).collect()
 }
 
-/// Ends the connection of whoever is alone on a channel.
-fn sever(server: &Server, channel: &str) {
-    let prefix = format!("{channel}-lock-");
-    let name_of = |line: &str| {
-        let mut names = line.split(' ').filter_map(|field| field.strip_prefix("name="));
-        names.find(|name| name.starts_with(&prefix)).map(str::to_owned)
-    };
-    let name = server.clients().iter().find_map(|line| name_of(line)).unwrap();
-    assert!(server.kill_client(&name));
-}
-
-/// What a process says, until it says `wanted`.
-fn await_line(said: &mut impl BufRead, wanted: &str) -> Vec<String> {
-    let mut lines = Vec::new();
-    loop {
-        let mut line = String::new();
-        assert_ne!(said.read_line(&mut line).unwrap(), 0, "it ends before {wanted:?}: {lines:?}");
-        lines.push(line.trim_end().to_owned());
-        if line.contains(wanted) {
-            return lines;
-        }
-    }
-}
-
 #[test]
 fn guarded_jobs_wait_for_each_other_and_stop_when_the_lock_is_lost() {
     let server = Server::start();
@@ -185,7 +161,7 @@ fn guarded_jobs_wait_for_each_other_and_stop_when_the_lock_is_lost() {
     let mut third = start("60000", "three");
     let mut said = BufReader::new(third.stdout.take().unwrap());
     await_line(&mut said, "holds");
-    sever(&server, "job");
+    assert!(server.kill_client(&server.member("job").unwrap()));
     await_line(&mut said, "LOST");
     assert_eq!(third.wait().unwrap().code(), Some(3));
 }
@@ -204,7 +180,7 @@ fn leaders_take_turns_and_one_says_when_it_has_lost_it() {
     let mut last = examples.start("leader", &[&url, "office", "1", "60000"]);
     let mut said = BufReader::new(last.stdout.take().unwrap());
     await_line(&mut said, "leads");
-    sever(&server, "office");
+    assert!(server.kill_client(&server.member("office").unwrap()));
     let lines = await_line(&mut said, "lost it: ");
     assert_eq!(lines.len(), 1, "{lines:?}");
     assert!(last.wait().unwrap().success());

@@ -83,7 +83,7 @@ fn connect_status(error: &io::Error) -> Status {
 }
 
 /// What carries the bytes. Nothing in here waits: what cannot be done now is `WouldBlock`.
-pub(crate) trait Transport {
+pub trait Transport {
     /// Whether the connection stands, as far as was found out.
     fn is_connected(&self) -> bool;
     /// Finds out whether it stands by now.

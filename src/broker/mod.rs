@@ -14,6 +14,7 @@ mod socket;
 pub(crate) use commands::Commands;
 pub(crate) use dialogue::Dialogue;
 pub(crate) use endpoint::{Endpoint, Route};
-pub(crate) use link::{Frame, Link, LinkError, Transport};
+pub use link::Transport;
+pub(crate) use link::{Frame, Link, LinkError};
 pub(crate) use reply::{Answer, Members};
 pub(crate) use socket::{OwnSocket, Wire, await_descriptor, await_socket};

@@ -1,11 +1,12 @@
 //! A non-blocking socket, and how it is opened, tuned and waited for.
 
+use std::cell::Cell;
 use std::io::{self, Read};
 use std::mem::ManuallyDrop;
 use std::net::Shutdown;
 use std::ops::Deref;
 use std::os::fd::{AsRawFd, RawFd};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use socket2::{Domain, SockAddr, Socket, TcpKeepalive, Type};
@@ -62,7 +63,7 @@ pub(crate) struct Wire {
     socket: Arc<OwnSocket>,
     connected: bool,
     tcp: bool,
-    patience: Mutex<Duration>,
+    patience: Cell<Duration>,
 }
 
 impl Wire {
@@ -82,7 +83,7 @@ impl Wire {
             Err(error) if error.raw_os_error() == Some(libc::EINPROGRESS) => false,
             Err(error) => return Err(error),
         };
-        let patience = Mutex::new(Duration::ZERO);
+        let patience = Cell::new(Duration::ZERO);
         Ok(Self { socket: Arc::new(socket), connected, tcp, patience })
     }
 
@@ -94,11 +95,9 @@ impl Wire {
     /// Has the system give a peer up that has not acknowledged anything for about so long: what health
     /// checks find out sooner, they find out, and what nobody checks is found out all the same.
     pub(crate) fn tune(&self, patience: Duration) {
-        let mut current = crate::keeper::lock(&self.patience);
-        if !self.tcp || *current == patience {
+        if !self.tcp || self.patience.replace(patience) == patience {
             return;
         }
-        *current = patience;
         let probes = patience.clamp(Duration::from_secs(4), Duration::from_secs(600)) / 4;
         let keepalive =
             TcpKeepalive::new().with_time(probes * 2).with_interval(probes).with_retries(2);

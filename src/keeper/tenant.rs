@@ -234,13 +234,9 @@ impl Tenant {
                 self.standing = Standing::Departed;
                 self.tell(Verdict::Departed);
             }
-            Output::CheckHealth { number } => {
-                let response = self.response(self.contender.ping_number());
-                commands.check_health(&response, &wire::write_health(number));
-            }
+            Output::CheckHealth { number } => self.check(number, commands),
             Output::Verify { number } => {
-                let response = self.response(self.contender.ping_number());
-                commands.check_health(&response, &wire::write_health(number));
+                self.check(number, commands);
                 self.verify_sent = now;
             }
             Output::Verified => {
@@ -341,6 +337,11 @@ impl Tenant {
         if subscribe {
             commands.drop_response(&self.response(number - 1));
         }
+    }
+
+    fn check(&self, number: u32, commands: &mut Commands) {
+        let response = self.response(self.contender.ping_number());
+        commands.check_health(&response, &wire::write_health(number));
     }
 
     fn response(&self, number: u32) -> String {

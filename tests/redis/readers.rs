@@ -60,8 +60,12 @@ fn hammer(lock: &Lock, mode: Mode, over: &AtomicBool) {
     }
 }
 
-#[test]
-fn sixteen_readers_do_not_starve_a_writer() {
+/// How long a writer waits each time among sixteen readers, the shortest first.
+fn waits_of_a_writer(
+    rounds: usize,
+    pause: u64,
+    read: impl Fn(&Lock, &AtomicBool) + Sync,
+) -> Vec<Duration> {
     let server = Server::start();
     let client = client(&server.url());
     let over = AtomicBool::new(false);
@@ -70,10 +74,10 @@ fn sixteen_readers_do_not_starve_a_writer() {
     let mut waits = Vec::new();
     std::thread::scope(|scope| {
         for reader in &readers {
-            scope.spawn(|| hammer(reader, Mode::Shared, &over));
+            scope.spawn(|| read(reader, &over));
         }
-        for _ in 0..20 {
-            std::thread::sleep(ms(30));
+        for _ in 0..rounds {
+            std::thread::sleep(ms(pause));
             let begun = Instant::now();
             enter(&writer, Mode::Exclusive);
             waits.push(begun.elapsed());
@@ -82,6 +86,12 @@ fn sixteen_readers_do_not_starve_a_writer() {
         over.store(true, SeqCst);
     });
     waits.sort();
+    waits
+}
+
+#[test]
+fn sixteen_readers_do_not_starve_a_writer() {
+    let waits = waits_of_a_writer(20, 30, |reader, over| hammer(reader, Mode::Shared, over));
     let (median, worst) = (waits[waits.len() / 2], waits[waits.len() - 1]);
     println!("a writer among readers of {SECTION:?} waits {median:?}, {worst:?} at worst");
     // Twice a section as long as the machine has time for everybody; starving has no bound at all.
@@ -93,35 +103,16 @@ fn sixteen_readers_do_not_starve_a_writer() {
 /// machine's doing: the bound is against starving, and the figure is for people.
 #[test]
 fn sixteen_readers_in_a_hurry_do_not_starve_a_writer() {
-    let server = Server::start();
-    let client = client(&server.url());
-    let over = AtomicBool::new(false);
     let longest = AtomicU64::new(0);
-    let readers: Vec<_> = (0..16).map(|_| lock(&client, NAME)).collect();
-    let writer = lone_lock(&server.url(), NAME);
-    let mut waits = Vec::new();
-    std::thread::scope(|scope| {
-        for reader in &readers {
-            scope.spawn(|| {
-                while !over.load(SeqCst) {
-                    enter(reader, Mode::Shared);
-                    let begun = Instant::now();
-                    std::thread::sleep(ms(5));
-                    reader.release().unwrap();
-                    longest.fetch_max(begun.elapsed().as_micros() as u64, SeqCst);
-                }
-            });
-        }
-        for _ in 0..50 {
-            std::thread::sleep(ms(10));
+    let waits = waits_of_a_writer(50, 10, |reader, over| {
+        while !over.load(SeqCst) {
+            enter(reader, Mode::Shared);
             let begun = Instant::now();
-            enter(&writer, Mode::Exclusive);
-            waits.push(begun.elapsed());
-            writer.release().unwrap();
+            std::thread::sleep(ms(5));
+            reader.release().unwrap();
+            longest.fetch_max(begun.elapsed().as_micros() as u64, SeqCst);
         }
-        over.store(true, SeqCst);
     });
-    waits.sort();
     let longest = Duration::from_micros(longest.load(SeqCst));
     let (median, worst) = (waits[waits.len() / 2], waits[waits.len() - 1]);
     println!("a writer among readers of 5 ms ({longest:?}) waits {median:?}, {worst:?} at worst");

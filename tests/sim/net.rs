@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::rc::Rc;
 
-use portalock::simulation::Pipe;
+use portalock::simulation::Transport;
 
 use crate::agenda::Moment;
 
@@ -135,7 +135,7 @@ impl Socket {
 /// What the library holds of it.
 pub struct Plug(pub Rc<RefCell<Socket>>);
 
-impl Pipe for Plug {
+impl Transport for Plug {
     fn is_connected(&self) -> bool {
         self.0.borrow().connected
     }

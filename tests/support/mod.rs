@@ -143,6 +143,17 @@ impl Server {
         self.run::<String>(&["CLIENT", "LIST"]).lines().map(str::to_owned).collect()
     }
 
+    /// The name of a connection that is on a lock's channel, or is coming or going; the first if there are
+    /// several.
+    pub fn member(&self, channel: &str) -> Option<String> {
+        let prefix = format!("{channel}-lock-");
+        let name_of = |line: &String| {
+            let mut names = line.split(' ').filter_map(|field| field.strip_prefix("name="));
+            names.find(|name| name.starts_with(&prefix)).map(str::to_owned)
+        };
+        self.clients().iter().find_map(name_of)
+    }
+
     /// Ends the connection that bears this name; whether there was one.
     pub fn kill_client(&self, name: &str) -> bool {
         let field = format!("name={name}");

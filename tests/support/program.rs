@@ -151,3 +151,16 @@ pub fn attend(mut child: Child, server: &Server) -> Output {
     }
     child.wait_with_output().unwrap()
 }
+
+/// What a program says, until it says `wanted`.
+pub fn await_line(said: &mut impl BufRead, wanted: &str) -> Vec<String> {
+    let mut lines = Vec::new();
+    loop {
+        let mut line = String::new();
+        assert_ne!(said.read_line(&mut line).unwrap(), 0, "it ends before {wanted:?}: {lines:?}");
+        lines.push(line.trim_end().to_owned());
+        if line.contains(wanted) {
+            return lines;
+        }
+    }
+}
