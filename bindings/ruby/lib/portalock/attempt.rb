@@ -1,0 +1,71 @@
+# frozen_string_literal: true
+
+module Portalock
+  # One acquire: somebody waits for it, and the pump tells it of its end. Thread-safe.
+  #
+  # Whoever waits may be interrupted at any time, also just when the lock is granted. So that exactly one
+  # of the two releases a grant that nobody wants any more, it is settled here who that is.
+  # @api private
+  class Attempt
+    def initialize
+      @mutex = Mutex.new
+      @ended = Thread::Queue.new
+      @status = nil
+      @under_way = false
+      @orphaned = false
+    end
+
+    # It was started: its end will be told.
+    def under_way!
+      @under_way = true
+    end
+
+    # Waits for the end. Can be interrupted, lets other threads run and, where there is a scheduler,
+    # other fibers.
+    # @return [Error, nil] nil if it was granted
+    def wait
+      @ended.pop until @ended.closed?
+      error
+    end
+
+    # @return [Boolean]
+    def granted?
+      @status == Native::OK
+    end
+
+    # Nobody wants the lock any more. If it has not been granted, that is up to {#finish} from now on.
+    # @return [Boolean] whether it has ended already
+    def orphan
+      @mutex.synchronize do
+        @orphaned = true
+        !@status.nil?
+      end
+    end
+
+    # After {#orphan}: waits for the end if there will be one.
+    def await_end
+      wait if @under_way
+    end
+
+    # Tells of the end. Of several the first counts.
+    # @yield if the lock was granted and nobody wants it any more
+    def finish(status, message)
+      orphaned = @mutex.synchronize do
+        return unless @status.nil?
+
+        @message = message
+        @status = status
+        @orphaned
+      end
+      yield if orphaned && granted?
+    ensure
+      @ended.close if @status
+    end
+
+    private
+
+    def error
+      Error.for(@status, @message) unless granted?
+    end
+  end
+end
