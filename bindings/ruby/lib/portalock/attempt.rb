@@ -47,17 +47,15 @@ module Portalock
       wait if @under_way
     end
 
-    # Tells of the end. Of several the first counts.
+    # Tells of the end. If that has been told before, those who waited have gone.
     # @yield if the lock was granted and nobody wants it any more
     def finish(status, message)
-      orphaned = @mutex.synchronize do
-        return unless @status.nil?
-
-        @message = message
-        @status = status
-        @orphaned
+      unwanted = @mutex.synchronize do
+        told = !@status.nil?
+        @message, @status = message, status unless told
+        told || @orphaned
       end
-      yield if orphaned && granted?
+      yield if unwanted && status == Native::OK
     ensure
       @ended.close if @status
     end

@@ -72,15 +72,11 @@ module Portalock
       end
     end
 
-    # Whoever waits is told that it is in vain; the acquire itself ends as soon as it can.
+    # Whoever waits is told that it is in vain. The acquire itself ends as soon as it can, and until that is
+    # told no other can begin: its end would be taken for that of the other.
     def give_up(message)
       Native.pl_lock_cancel(@handle.pointer_or_null)
-      attempt = @mutex.synchronize do
-        was = @attempt
-        @attempt = nil
-        was
-      end
-      attempt&.finish(Native::CANCELLED, message)
+      @mutex.synchronize { @attempt }&.finish(Native::CANCELLED, message) { nil }
     end
 
     # Releases what is held. Ends the acquire that is under way.

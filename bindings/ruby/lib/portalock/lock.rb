@@ -37,7 +37,7 @@ module Portalock
     # @return [Object] what the block returns
     # @raise [Lost] when the block is left, if the lock was lost meanwhile. If the block itself raised
     #   something, that is raised instead, with the {Lost} as its cause unless it has one
-    # @raise [NotHeld] when the block is left, if it has released the lock itself
+    # @raise [NotHeld, Invalid] when the block is left, if it has released or closed the lock itself
     # @raise [Error] as {#acquire} does; the block is not called then
     def synchronize(timeout: :default, shared: nil)
       attempt = Attempt.new
@@ -250,11 +250,20 @@ module Portalock
 
     # Releases at the end of a block that was left with this error, or none.
     def leave(error)
-      release
-    rescue Error => e
-      raise e if error.nil? && !being_killed?
+      failure = release_failure
+      return unless failure
+      raise failure unless error || being_killed?
 
-      raise error, cause: e if e.is_a?(Lost) && notable?(error)
+      raise error, cause: failure if failure.is_a?(Lost) && notable?(error)
+    end
+
+    # Returned and not raised: what is raised while there is an error already has that as its cause, and
+    # cannot be the cause of it any more.
+    def release_failure
+      @inbox.released
+      Native.attempt(:pl_lock_release, @handle.pointer)
+    rescue Error => e
+      e
     end
 
     # Whether a loss may become the cause of an error.

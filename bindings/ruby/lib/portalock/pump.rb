@@ -30,6 +30,8 @@ module Portalock
         next if @running
 
         @io ||= open
+        # What has ended while it did not run is told first, so that the locks can be used again.
+        Thread.handle_interrupt(Object => :never) { drain }
         @running = true
         spawn
       end
@@ -133,7 +135,7 @@ module Portalock
       @thread = nil
     end
 
-    # Of the pump's thread only.
+    # Of one thread at a time.
     def call(handler, loss)
       @queue = Thread::Queue.new if @queue.closed?
       @thread = spawn(@queue) unless @thread&.alive?
