@@ -64,13 +64,12 @@ class GcTest < PortalockTest
   end
 
   def test_closing_a_client_ends_its_thread
-    collected { pumps <= 2 }
-    before = pumps
+    before = pump_threads
     mine = client
     mine.lock(lock_name).acquire
-    assert_equal before + 1, pumps
+    thread, = pump_threads - before
     mine.close
-    eventually { pumps == before }
+    assert_same thread, thread.join(LONG)
   end
 
   def test_a_thread_that_was_killed_is_started_anew
