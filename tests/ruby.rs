@@ -45,3 +45,48 @@ fn passes(file: &str) {
 fn locks_live_and_are_refused_as_documented() {
     passes("test_lock.rb");
 }
+
+#[test]
+fn waits_are_interrupted_and_leave_nobody_behind() {
+    passes("test_interrupts.rb");
+}
+
+#[test]
+fn a_loss_is_told() {
+    passes("test_loss.rb");
+}
+
+#[test]
+fn children_leave_the_parents_locks_alone() {
+    passes("test_fork.rb");
+}
+
+#[test]
+fn fibers_are_not_blocked() {
+    passes("test_fibers.rb");
+}
+
+#[test]
+fn what_is_forgotten_is_freed() {
+    passes("test_gc.rb");
+}
+
+#[test]
+fn the_gem_can_be_built_installed_and_checked() {
+    passes("test_package.rb");
+}
+
+#[test]
+fn the_examples_run() {
+    passes("test_examples.rb");
+}
+
+/// A test that is not called from here would be run by nobody.
+#[test]
+fn all_files_of_tests_are_run() {
+    let mine = include_str!("ruby.rs");
+    for entry in std::fs::read_dir(root().join("bindings/ruby/test")).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        assert!(name == "helper.rb" || mine.contains(&format!("passes(\"{name}\")")), "{name}");
+    }
+}
