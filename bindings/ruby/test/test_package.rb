@@ -114,17 +114,28 @@ class PackageTest < PortalockTest
 
   # Each public method is in the signatures, and nothing else is.
   def test_the_signatures_are_those_of_the_code
-    modul = signatures.first
-    described = modul.members.grep(RBS::AST::Declarations::Class).to_h do |declaration|
-      [declaration.name.name, declaration.members.filter_map { |m| m.name if m.respond_to?(:kind) || m.respond_to?(:ivar_name) }]
-    end
+    described = described_names
     [Portalock::Client, Portalock::Lock].each do |klass|
       name = klass.name.split("::").last.to_sym
-      assert_equal (klass.public_instance_methods(false) - [:pointer]).sort, (described[name] - [:initialize]).sort
+      written = klass.public_instance_methods(false) - [:pointer]
+      assert_equal written.sort, (described[name] - [:initialize]).sort
     end
-    errors = Portalock.constants.select { |c| Portalock.const_get(c).then { |k| k.is_a?(Class) && k <= Portalock::Error } }
+    errors = Portalock.constants.select { |name| error?(Portalock.const_get(name)) }
     assert_empty errors - described.keys
     assert_empty described.keys - Portalock.constants
+  end
+
+  # The names of the members of each class.
+  def described_names
+    classes = signatures.first.members.grep(RBS::AST::Declarations::Class)
+    classes.to_h do |declaration|
+      members = declaration.members.select { |m| m.respond_to?(:kind) || m.respond_to?(:ivar_name) }
+      [declaration.name.name, members.map(&:name)]
+    end
+  end
+
+  def error?(constant)
+    constant.is_a?(Class) && constant <= Portalock::Error
   end
 
   def test_the_signatures_are_valid
