@@ -57,6 +57,11 @@ fn a_loss_is_told() {
 }
 
 #[test]
+fn events_come_in_any_number() {
+    passes("test_events.rb");
+}
+
+#[test]
 fn children_leave_the_parents_locks_alone() {
     passes("test_fork.rb");
 }

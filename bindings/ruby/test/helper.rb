@@ -10,6 +10,9 @@ require "socket"
 require "timeout"
 require "tmpdir"
 
+# In front of a command: it goes with this process also if that is killed, where there is a program for that.
+LEASH = system("command -v setpriv >/dev/null") ? %w[setpriv --pdeathsig KILL].freeze : [].freeze
+
 # A private redis-server on a unix socket, and what the tests want to know of it.
 class RedisServer
   attr_reader :url, :pid
@@ -32,10 +35,8 @@ class RedisServer
     start
   end
 
-  # It goes with this process also if that is killed, where there is a program for that.
   def start
-    leash = system("command -v setpriv >/dev/null") ? %w[setpriv --pdeathsig KILL] : []
-    @pid = spawn(*leash, "redis-server", "--port", "0", "--unixsocket", @socket, "--save", "",
+    @pid = spawn(*LEASH, "redis-server", "--port", "0", "--unixsocket", @socket, "--save", "",
                  "--dir", @dir, *@settings, out: File::NULL, err: File::NULL)
     deadline = Time.now + 10
     until answers?
@@ -165,7 +166,11 @@ class PortalockTest < Minitest::Test
 
   # A process of its own that runs this Ruby code with the gem loaded.
   def ruby(code, *arguments)
-    command = [RbConfig.ruby, "-W", "-I", File.join(GEM, "lib"), "-r", "portalock", "-e", code, *arguments]
+    popen("-r", "portalock", "-e", code, *arguments)
+  end
+
+  def popen(*arguments)
+    command = [*LEASH, RbConfig.ruby, "-W", "-I", File.join(GEM, "lib"), *arguments.map(&:to_s)]
     IO.popen(command, "r+", err: %i[child out])
   end
 end

@@ -17,9 +17,7 @@ class ExamplesTest < PortalockTest
   end
 
   def start(name, *arguments)
-    library = File.join(GEM, "lib")
-    command = [RbConfig.ruby, "-W", "-I", library, File.join(EXAMPLES, "#{name}.rb"), server.url]
-    io = IO.popen(command + arguments.map(&:to_s), err: %i[child out])
+    io = popen(File.join(EXAMPLES, "#{name}.rb"), server.url, *arguments)
     (@running ||= []) << io
     io
   end

@@ -63,6 +63,22 @@ class GcTest < PortalockTest
     collected { Array.new(20) { |i| server.members("#{lock_name}-#{i}") }.sum <= 2 }
   end
 
+  def test_compaction_mixes_nothing_up
+    mine = client
+    locks = Array.new(50) { |i| mine.lock("#{lock_name}-#{i}") }
+    GC.compact
+    GC.start
+    told = Queue.new
+    locks.each { |lock| lock.on_lost { told << lock } }
+    GC.compact
+    locks.each { |lock| lock.acquire(timeout: LONG) }
+    server.cut("#{lock_name}-7")
+    assert_same locks[7], told.pop
+    assert(locks.each_with_index.all? { |lock, i| lock.held? == (i != 7) })
+  rescue NotImplementedError
+    skip "nothing is ever moved here"
+  end
+
   def test_closing_a_client_ends_its_thread
     before = pump_threads
     mine = client

@@ -48,11 +48,16 @@ module Portalock
         error = e
         raise
       ensure
-        attempt.granted? ? leave(error) : abandon(attempt)
+        # With nothing before it, so that no interrupt comes in between.
+        Thread.handle_interrupt(Object => :never) { attempt.granted? ? leave(error) : abandon(attempt) }
       end
     end
 
     # Acquires the lock, and waits for its turn: waiters are served in the order in which they came.
+    #
+    # An interrupt may always come just when this has returned. Where there may be some, it takes
+    # {#synchronize} to be sure that the lock is released, or Thread.handle_interrupt with :on_blocking
+    # around this and the begin of a block with ensure.
     #
     # @param timeout [Numeric, nil, :default] see {#synchronize}
     # @param shared [Boolean, nil] see {#synchronize}
@@ -70,7 +75,7 @@ module Portalock
       kept = true
       self
     ensure
-      abandon(attempt) unless kept || attempt.nil?
+      Thread.handle_interrupt(Object => :never) { abandon(attempt) unless kept || attempt.nil? }
     end
 
     # Acquires the lock if that is possible at once; asks the server all the same.
@@ -235,17 +240,14 @@ module Portalock
       raise failure
     end
 
-    # After an interrupt: what was begun is undone. If it is granted meanwhile, the pump gives it back, so
-    # that waiting for that may be interrupted too.
+    # After an interrupt: what was begun is undone. If it is granted meanwhile, the pump gives it back.
     def abandon(attempt)
-      Thread.handle_interrupt(Object => :never) do
-        if attempt.orphan
-          Native.attempt(:pl_lock_release, @handle.pointer_or_null) if attempt.granted?
-          return
-        end
+      unless attempt.orphan
         Native.pl_lock_cancel(@handle.pointer_or_null)
+        return attempt.await_end
       end
-      attempt.await_end
+
+      Native.attempt(:pl_lock_release, @handle.pointer_or_null) if attempt.granted?
     end
 
     # Releases at the end of a block that was left with this error, or none.

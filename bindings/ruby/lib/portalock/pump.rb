@@ -8,12 +8,17 @@ module Portalock
   # the client is closed or garbage collected.
   # @api private
   class Pump
+    # How long an event may come after what it tells can be seen, in seconds.
+    SETTLING = 0.01
+    private_constant :SETTLING
+
     # @param client [FFI::Pointer] the pointer only: the handle must not be kept alive
     def initialize(client)
       @client = client
       @inboxes = ObjectSpace::WeakMap.new
       @mutex = Mutex.new
       @running = false
+      @missed = false
       @io = nil
       @callbacks = Callbacks.new
     end
@@ -83,9 +88,17 @@ module Portalock
 
     # @return [Boolean] false if there is nothing to be fetched any more, since the client is freed
     def drain
+      fetch_all
+      look_at_all if @missed
+      true
+    rescue Error
+      false
+    end
+
+    def fetch_all
       loop do
         event = Native.fetch(:pl_client_next_event, :pointer, @client, 0)
-        return true if event.null?
+        return if event.null?
 
         begin
           dispatch(event)
@@ -93,13 +106,11 @@ module Portalock
           Native.pl_event_free(event)
         end
       end
-    rescue Error
-      false
     end
 
     def dispatch(event)
       type = Native.pl_event_type_of(event)
-      return look_at_all if type == Native::EVENT_OVERFLOW
+      return @missed = true if type == Native::EVENT_OVERFLOW
 
       inbox = @inboxes[Native.pl_event_lock(event).address]
       return unless inbox
@@ -118,7 +129,12 @@ module Portalock
       @callbacks.call(handler, loss) if handler
     end
 
+    # After events that were not kept. Those that were go first, and those that are just about to come: what
+    # a lock has been told already must not be told again.
     def look_at_all
+      sleep SETTLING
+      fetch_all
+      @missed = false
       inboxes.each do |inbox|
         loss = inbox.look
         tell(inbox, loss) if loss.is_a?(Loss)
