@@ -42,7 +42,8 @@ class ExamplesTest < PortalockTest
   end
 
   def test_guarded_jobs_wait_for_each_other
-    first = start("guarded_job", lock_name, 800, "one")
+    # Long enough for Ruby to start on a busy machine.
+    first = start("guarded_job", lock_name, 4000, "one")
     await_line(first, /holds/)
     second = start("guarded_job", lock_name, 10, "two")
     await_line(second, /sees one/)

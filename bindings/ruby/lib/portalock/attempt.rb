@@ -42,7 +42,7 @@ module Portalock
       end
     end
 
-    # After {#orphan}: waits for the end if there will be one.
+    # As {#wait}, but not for what has not begun.
     def await_end
       wait if @under_way
     end

@@ -50,6 +50,7 @@ module Portalock
       ensure
         # With nothing before it, so that no interrupt comes in between.
         Thread.handle_interrupt(Object => :never) { attempt.granted? ? leave(error) : abandon(attempt) }
+        attempt.await_end
       end
     end
 
@@ -76,6 +77,7 @@ module Portalock
       self
     ensure
       Thread.handle_interrupt(Object => :never) { abandon(attempt) unless kept || attempt.nil? }
+      attempt&.await_end
     end
 
     # Acquires the lock if that is possible at once; asks the server all the same.
@@ -240,12 +242,11 @@ module Portalock
       raise failure
     end
 
-    # After an interrupt: what was begun is undone. If it is granted meanwhile, the pump gives it back.
+    # After an interrupt: what was begun is undone. If it is granted meanwhile, the pump gives it back; so
+    # waiting for the end, which comes after this, may be interrupted too. It is not done here since this
+    # runs where interrupts are deferred, which other fibers of the thread would have to suffer too.
     def abandon(attempt)
-      unless attempt.orphan
-        Native.pl_lock_cancel(@handle.pointer_or_null)
-        return attempt.await_end
-      end
+      return Native.pl_lock_cancel(@handle.pointer_or_null) unless attempt.orphan
 
       Native.attempt(:pl_lock_release, @handle.pointer_or_null) if attempt.granted?
     end
