@@ -35,10 +35,12 @@ module Portalock
         next if @running
 
         @io ||= open
-        # What has ended while it did not run is told first, so that the locks can be used again.
-        Thread.handle_interrupt(Object => :never) { drain }
-        @running = true
-        spawn
+        Thread.handle_interrupt(Object => :never) do
+          # What has ended while it did not run is told first, so that the locks can be used again.
+          drain
+          @running = true
+          spawn
+        end
       end
     end
 
@@ -62,7 +64,8 @@ module Portalock
       raise
     end
 
-    # A thread begins with the interrupt mask of the one that starts it, which may defer everything.
+    # A thread begins with the interrupt mask of the one that starts it. So this one cannot be killed before
+    # it has come to where those who wait are told.
     def run
       Thread.handle_interrupt(Object => :never) do
         loop do
