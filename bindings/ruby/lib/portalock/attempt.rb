@@ -1,0 +1,69 @@
+# frozen_string_literal: true
+
+module Portalock
+  # One acquire: somebody waits for it, and the pump tells it of its end. Thread-safe.
+  #
+  # Whoever waits may be interrupted at any time, also just when the lock is granted. So that exactly one
+  # of the two releases a grant that nobody wants any more, it is settled here who that is.
+  # @api private
+  class Attempt
+    def initialize
+      @mutex = Mutex.new
+      @ended = Thread::Queue.new
+      @status = nil
+      @under_way = false
+      @orphaned = false
+    end
+
+    # It was started: its end will be told.
+    def under_way!
+      @under_way = true
+    end
+
+    # Waits for the end. Can be interrupted, lets other threads run and, where there is a scheduler,
+    # other fibers.
+    # @return [Error, nil] nil if it was granted
+    def wait
+      @ended.pop until @ended.closed?
+      error
+    end
+
+    # @return [Boolean]
+    def granted?
+      @status == Native::OK
+    end
+
+    # Nobody wants the lock any more. If it has not been granted, that is up to {#finish} from now on.
+    # @return [Boolean] whether it has ended already
+    def orphan
+      @mutex.synchronize do
+        @orphaned = true
+        !@status.nil?
+      end
+    end
+
+    # As {#wait}, but not for what has not begun.
+    def await_end
+      wait if @under_way
+    end
+
+    # Tells of the end. If that has been told before, those who waited have gone.
+    # @yield if the lock was granted and nobody wants it any more
+    def finish(status, message)
+      unwanted = @mutex.synchronize do
+        told = !@status.nil?
+        @message, @status = message, status unless told
+        told || @orphaned
+      end
+      yield if unwanted && status == Native::OK
+    ensure
+      @ended.close if @status
+    end
+
+    private
+
+    def error
+      Error.for(@status, @message) unless granted?
+    end
+  end
+end
