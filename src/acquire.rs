@@ -229,7 +229,7 @@ impl Acquire {
         self.pursuit.begin(Instant::now());
         let ticket = self.new_ticket();
         let tenant = || self.tenant(ticket);
-        if let Some(line) = self.shared.client.move_into_pool(tenant) {
+        if let Some(line) = self.shared.client.move_into_warm(tenant) {
             return Ok(self.pursue(ticket, line, true, drive));
         }
         let client = &self.shared.client;
@@ -277,7 +277,7 @@ impl Acquire {
 
     fn pursue(&self, ticket: u64, line: Arc<Line>, at_once: bool, drive: Duration) -> Doing {
         self.shared.stage().line = Some(line.clone());
-        line.drive(ticket, self.pursuit.bounded(Instant::now() + drive));
+        line.drive(&self.shared.names, ticket, self.pursuit.bounded(Instant::now() + drive));
         Doing::Trying { ticket, line, at_once }
     }
 
@@ -343,7 +343,7 @@ impl Acquire {
         }
         drop(stage);
         let stop = if cancelled { Stop::Cancel } else { Stop::Timeout };
-        let stopped = line.stop(ticket, stop);
+        let stopped = line.stop(&self.shared.names, ticket, stop);
         let failure = |stage: &mut Stage| match stage.has_granted(ticket) {
             true => Ok(()),
             false => Err(stage.failure.take()),

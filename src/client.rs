@@ -6,15 +6,17 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
+use uuid::Uuid;
+
 use crate::broker::{Dialogue, Endpoint, Route};
 use crate::error::{Error, Result, Status};
 use crate::events::{Event, Events};
 use crate::fork::Generation;
 use crate::inspect::{self, Holder, Reaped};
-use crate::keeper::{Keeper, Line, Tenant, lock, spawn};
+use crate::keeper::{Heard, Keeper, Line, Sharing, Tenant, lock, spawn};
 use crate::lock::Lock;
 use crate::options::{ClientOptions, LockOptions};
-use crate::protocol::Names;
+use crate::protocol::{LinkId, Names};
 
 /// A Redis server to hold locks on. Cheap to clone; safe to use from any thread.
 #[derive(Clone, Debug)]
@@ -29,8 +31,39 @@ pub(crate) struct Shared {
     generation: Generation,
     /// Connections on which nobody holds or waits, the latest used last.
     pool: Mutex<Vec<Arc<Line>>>,
+    /// The connection that all locks share, if they do.
+    hub: Option<Hub>,
     /// The event queue, once somebody has asked for it.
     events: OnceLock<Events>,
+}
+
+/// The connection that all locks of a client share.
+struct Hub {
+    line: Mutex<Option<Arc<Line>>>,
+    heard: Arc<Heard>,
+}
+
+impl Hub {
+    fn new() -> Self {
+        Self { line: Mutex::new(None), heard: Arc::new(Heard::new()) }
+    }
+
+    /// The connection, if it stands.
+    fn line(&self) -> Option<Arc<Line>> {
+        lock(&self.line).clone().filter(|line| line.is_usable())
+    }
+
+    /// The connection, or a new one in the place of one that has ended.
+    fn line_or(&self, dial: impl FnOnce(Sharing) -> Result<Arc<Line>>) -> Result<Arc<Line>> {
+        let mut place = lock(&self.line);
+        if let Some(line) = place.as_ref().filter(|line| line.is_usable()) {
+            return Ok(line.clone());
+        }
+        let id = LinkId(Uuid::now_v7().as_u128());
+        let line = dial(Sharing { id, heard: self.heard.clone() })?;
+        *place = Some(line.clone());
+        Ok(line)
+    }
 }
 
 impl fmt::Debug for Shared {
@@ -48,6 +81,7 @@ impl Client {
     pub fn new(url: &str, options: ClientOptions) -> Result<Self> {
         let shared = Shared {
             endpoint: Arc::new(Endpoint::parse(url)?),
+            hub: options.shared_connection.then(Hub::new),
             options,
             generation: Generation::now(),
             pool: Mutex::default(),
@@ -222,8 +256,16 @@ impl Shared {
         Error::new(Status::Unreachable, text)
     }
 
+    /// Where it is noted when the connection that all locks share was last heard of.
+    pub(crate) fn heard(&self) -> Option<&Heard> {
+        self.hub.as_ref().map(|hub| &*hub.heard)
+    }
+
     /// Moves a tenant into a warm connection, if there is one.
-    pub(crate) fn move_into_pool(&self, tenant: impl Fn() -> Tenant) -> Option<Arc<Line>> {
+    pub(crate) fn move_into_warm(&self, tenant: impl Fn() -> Tenant) -> Option<Arc<Line>> {
+        if let Some(hub) = &self.hub {
+            return hub.line().filter(|line| line.move_in(tenant()).is_ok());
+        }
         loop {
             let line = lock(&self.pool).pop()?;
             if line.move_in(tenant()).is_ok() {
@@ -236,14 +278,19 @@ impl Shared {
     /// Moves a tenant into a new connection.
     pub(crate) fn move_into_new(&self, route: &Route, tenant: Tenant) -> Result<Arc<Line>> {
         let keeper = Keeper::get()?;
-        let line = Line::dial(&keeper, &self.endpoint, route, self.options.connect_timeout)?;
+        let timeout = self.options.connect_timeout;
+        let dial = |sharing| Line::dial(&keeper, &self.endpoint, route, timeout, sharing);
+        let line = match &self.hub {
+            Some(hub) => hub.line_or(|sharing| dial(Some(sharing)))?,
+            None => dial(None)?,
+        };
         line.move_in(tenant)?;
         Ok(line)
     }
 
     /// Takes a connection back.
     pub(crate) fn give_back(&self, line: Arc<Line>) {
-        if !line.is_usable() {
+        if self.hub.is_some() || !line.is_usable() {
             return;
         }
         let surplus = {
@@ -262,7 +309,8 @@ impl Drop for Shared {
         if !self.generation.is_ours() {
             return;
         }
-        for line in lock(&self.pool).drain(..) {
+        let shared = self.hub.as_ref().and_then(|hub| lock(&hub.line).take());
+        for line in lock(&self.pool).drain(..).chain(shared) {
             line.retire();
         }
     }

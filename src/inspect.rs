@@ -6,9 +6,10 @@ use uuid::Uuid;
 
 use crate::broker::{Answer, Commands, Dialogue, Frame};
 use crate::error::{Error, Result, Status};
+use crate::protocol::wire::Roll;
 use crate::protocol::{
-    Asker, Count, ForeignStanding, MemberId, Mode, Names, Ping, ReplyTo, Standing, State, Suspect,
-    wire,
+    Asker, Bears, Count, ForeignStanding, MemberId, Mode, Names, Ping, ReplyTo, Standing, State,
+    Suspect, wire,
 };
 
 /// How long one ping waits for its answers before another is sent.
@@ -213,22 +214,36 @@ impl<'a> Probe<'a> {
         let mut commands = Commands::default();
         commands.roll();
         dialogue.send(commands);
+        let mut roll = None;
         while let Some(frame) = dialogue.next()? {
-            match frame {
-                Frame::Answer(Answer::Clients(Some(list))) => {
-                    return Ok(wire::read_roll(self.names, &list));
+            match (frame, &mut roll) {
+                (Frame::Answer(Answer::Clients(Some(list))), _) => {
+                    let listed = Roll::read(self.names, &list, None);
+                    let Some(marks) = listed.marks(self.names) else {
+                        return Ok(listed.all());
+                    };
+                    let mut commands = Commands::default();
+                    commands.which(&marks);
+                    dialogue.send(commands);
+                    roll = Some(listed);
                 }
-                Frame::Answer(Answer::Clients(None)) => return Err(denied("list connections")),
-                frame => self.take(dialogue, frame),
+                (Frame::Answer(Answer::Clients(None)), _) => {
+                    return Err(denied("list connections"));
+                }
+                (Frame::Answer(Answer::Followed(followed)), Some(roll)) => {
+                    return Ok(std::mem::take(roll).present(&followed));
+                }
+                (frame, _) => self.take(dialogue, frame),
             }
         }
         Err(dialogue.silence())
     }
 
     fn heard(&self, suspect: &Suspect) -> bool {
-        self.pongs.iter().any(|pong| match (&pong.record.id, suspect.member) {
-            (MemberId::Hex(id), Some(member)) => *id == member,
-            (MemberId::Legacy(_), None) => true,
+        self.pongs.iter().any(|pong| match (suspect.bears, &pong.record.id) {
+            (Bears::Member(member), MemberId::Hex(id)) => *id == member,
+            (Bears::Legacy, MemberId::Legacy(_)) => true,
+            (Bears::Link(link), _) => pong.record.link == Some(link),
             _ => false,
         })
     }

@@ -195,7 +195,7 @@ impl Lock {
     /// The name of its connection, as `CLIENT LIST` shows it.
     pub fn client_name(&self) -> Option<String> {
         self.shared.generation().check().ok()?;
-        self.shared.id().map(|id| self.shared.names.client_name(id))
+        self.shared.client_name()
     }
 
     /// Sets what is called when the lock is lost: once a loss, on the dispatch thread, with no lock

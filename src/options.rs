@@ -28,11 +28,12 @@ pub enum Wait {
 pub struct ClientOptions {
     pub(crate) connect_timeout: Duration,
     pub(crate) pool_size: usize,
+    pub(crate) shared_connection: bool,
 }
 
 impl Default for ClientOptions {
     fn default() -> Self {
-        Self { connect_timeout: Duration::from_secs(5), pool_size: 8 }
+        Self { connect_timeout: Duration::from_secs(5), pool_size: 8, shared_connection: false }
     }
 }
 
@@ -55,6 +56,15 @@ impl ClientOptions {
         }
         self.pool_size = connections;
         Ok(self)
+    }
+
+    /// Whether all locks of the client live on one connection; no unless set. Many locks need few
+    /// connections then, and one loss is the loss of all. Locks of the client that have the same name stand
+    /// in line among themselves. Portalocker cannot end such a connection when it falls silent, since its
+    /// name tells nothing of the locks; members of this library can.
+    pub fn shared_connection(&mut self, yes: bool) -> &mut Self {
+        self.shared_connection = yes;
+        self
     }
 }
 

@@ -2,6 +2,7 @@
 //! the acquire's attempts down to the bytes, over transports and clocks of the simulator's own. No part of
 //! the library's interface.
 
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -11,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::keeper::{Berth, Landlord, Stopped, Tenant, Verdict, lock};
 use crate::lock::Loss;
 use crate::options::Wait;
-use crate::protocol::{Contender, Names, Phase, Stop, wire};
+use crate::protocol::{Contender, LinkId, Names, Phase, Stop, wire};
 use crate::pursuit::{Next, Pursuit, worth_another};
 
 /// What an acquire was told.
@@ -37,7 +38,7 @@ struct Ears(Mutex<Vec<(u64, Told)>>);
 impl Landlord for Ears {
     fn hear(&self, ticket: u64, verdict: Verdict) {
         let told = match verdict {
-            Verdict::Granted(token) => Told::Granted(token),
+            Verdict::Granted { token, .. } => Told::Granted(token),
             Verdict::Queued(ahead) => Told::Queued(ahead),
             Verdict::Failed(error) => Told::Failed(error),
             Verdict::Lost(loss) => Told::Lost(loss),
@@ -67,6 +68,8 @@ pub enum Ended {
 pub struct Station<P> {
     berth: Berth<P>,
     ears: Arc<Ears>,
+    /// Which lock each ticket is of.
+    names: HashMap<u64, Arc<Names>>,
 }
 
 impl<P: Transport> Station<P> {
@@ -77,7 +80,13 @@ impl<P: Transport> Station<P> {
     pub fn new(pipe: P, url: &str, answer_timeout: Duration, now: Instant) -> Result<Self> {
         let endpoint = Arc::new(Endpoint::parse(url)?);
         let berth = Berth::new(pipe, &endpoint, answer_timeout, now);
-        Ok(Self { berth, ears: Arc::default() })
+        Ok(Self { berth, ears: Arc::default(), names: HashMap::new() })
+    }
+
+    /// Makes it a connection that all locks of a client share.
+    #[must_use]
+    pub fn shared(self, id: LinkId, now: Instant) -> Self {
+        Self { berth: self.berth.shared(id, now), ..self }
     }
 
     /// Moves an acquire in and lets it join.
@@ -94,6 +103,7 @@ impl<P: Transport> Station<P> {
     ) -> Result<()> {
         let disclosure = wire::Disclosure::default();
         let ears = self.ears.clone();
+        self.names.insert(ticket, names.clone());
         let tenant = Tenant::new(contender, names, disclosure, ears, ticket, now);
         self.berth.move_in(if fencing { tenant.fenced() } else { tenant }, now)
     }
@@ -106,7 +116,10 @@ impl<P: Transport> Station<P> {
 
     /// Has an acquire leave.
     pub fn stop(&mut self, ticket: u64, stop: Stop, now: Instant) -> Ended {
-        match self.berth.stop(ticket, stop, now) {
+        let Some(names) = self.names.get(&ticket) else {
+            return Ended::Before;
+        };
+        match self.berth.stop(names, ticket, stop, now) {
             Stopped::Joining => Ended::Joining,
             Stopped::Waiting => Ended::Waiting,
             Stopped::Held => Ended::Held,
@@ -146,7 +159,7 @@ impl<P: Transport> Station<P> {
 
     /// The phase of an acquire that lives here.
     pub fn phase_of(&self, ticket: u64) -> Option<Phase> {
-        self.berth.phase_of(ticket)
+        self.berth.phase_of(self.names.get(&ticket)?, ticket)
     }
 }
 

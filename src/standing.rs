@@ -1,6 +1,6 @@
 //! How a lock object stands: what its handle, its acquires and the keeper share.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use crate::client;
 use crate::error::{Error, Result, Status};
 use crate::events::{Event, EventKind};
 use crate::fork::Generation;
-use crate::keeper::{Landlord, Line, Stopped, Verdict, lock};
+use crate::keeper::{Heard, Landlord, Line, Stopped, Verdict, lock};
 use crate::lock::Loss;
 use crate::options::LockOptions;
 use crate::protocol::{HolderId, Names, Stop};
@@ -26,9 +26,8 @@ pub(crate) struct Shared {
     tag: AtomicUsize,
     closed: AtomicBool,
     held: AtomicBool,
-    epoch: Instant,
-    /// When the lock was last known good, in nanoseconds since `epoch`.
-    verified: AtomicU64,
+    /// When the lock was last known good.
+    verified: Heard,
     stage: Mutex<Stage>,
     changed: Condvar,
 }
@@ -91,8 +90,7 @@ impl Shared {
             tag: AtomicUsize::new(0),
             closed: AtomicBool::new(false),
             held: AtomicBool::new(false),
-            epoch: Instant::now(),
-            verified: AtomicU64::new(0),
+            verified: Heard::new(),
             stage: Mutex::default(),
             changed: Condvar::new(),
         }
@@ -118,6 +116,17 @@ impl Shared {
         }
     }
 
+    /// The name of the connection of the acquire under way or held.
+    pub(crate) fn client_name(&self) -> Option<String> {
+        let id = self.id()?;
+        let line = self.stage().line.clone();
+        match line.and_then(|line| line.link_id()) {
+            Some(link) => Some(Names::link_name(link)),
+            None if self.client.heard().is_some() => None,
+            None => Some(self.names.client_name(id)),
+        }
+    }
+
     pub(crate) fn fencing_token(&self) -> Option<u64> {
         let stage = self.stage();
         stage.token.filter(|_| matches!(stage.kind, Kind::Held))
@@ -127,7 +136,8 @@ impl Shared {
         if !self.is_held() {
             return None;
         }
-        let at = self.epoch + Duration::from_nanos(self.verified.load(Ordering::Acquire));
+        let own = self.verified.latest();
+        let at = self.client.heard().map_or(own, |shared| shared.latest().max(own));
         Some(Instant::now().saturating_duration_since(at))
     }
 
@@ -142,7 +152,7 @@ impl Shared {
                 _ => return Err(not_held()),
             }
         };
-        line.verify(ticket);
+        line.verify(&self.names);
         let done = |stage: &Stage| {
             !matches!(stage.kind, Kind::Held)
                 || stage.ticket != ticket
@@ -243,7 +253,8 @@ impl Shared {
             self.held.store(false, Ordering::Release);
             (stage.line.take(), stage.ticket)
         };
-        let stopped = line.as_ref().map(|line| line.stop(ticket, Stop::Release));
+        let names = &self.names;
+        let stopped = line.as_ref().map(|line| line.stop(names, ticket, Stop::Release));
         if let (Some(line), Some(Stopped::Held)) = (line, stopped) {
             self.client.give_back(line);
         }
@@ -309,8 +320,9 @@ impl Landlord for Shared {
             return;
         }
         match verdict {
-            Verdict::Granted(token) => {
+            Verdict::Granted { id, token } => {
                 stage.kind = Kind::Held;
+                stage.id = Some(id);
                 stage.granted = true;
                 stage.token = token;
                 stage.checked = None;
@@ -336,8 +348,6 @@ impl Landlord for Shared {
     }
 
     fn verified(&self, at: Instant) {
-        let since = at.saturating_duration_since(self.epoch);
-        let nanos = u64::try_from(since.as_nanos()).unwrap_or(u64::MAX);
-        self.verified.fetch_max(nanos, Ordering::AcqRel);
+        self.verified.note(at);
     }
 }

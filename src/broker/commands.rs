@@ -42,12 +42,26 @@ impl Commands {
         }
     }
 
-    /// Names the connection, joins the channels and counts the lock channel's members.
-    pub(crate) fn join(&mut self, client_name: &str, channel: &str, events: &str, response: &str) {
+    /// Names the connection after one who is about to join.
+    pub(crate) fn bear(&mut self, client_name: &str) {
         self.set_name(Expect::Done, client_name);
-        let subscribe = cmd("SUBSCRIBE").arg(channel).arg(events).arg(response).to_owned();
-        self.push(Expect::Subscribed(3), &subscribe);
-        self.count(Members::AtJoin, channel);
+    }
+
+    /// Gives the name up.
+    pub(crate) fn bear_none(&mut self) {
+        self.set_name(Expect::Courtesy, "");
+    }
+
+    /// Joins the channels, the lock channel first, and counts its members.
+    pub(crate) fn join(&mut self, channels: &[&str]) {
+        self.follow(channels);
+        self.count(Members::AtJoin, channels[0]);
+    }
+
+    /// Subscribes.
+    pub(crate) fn follow(&mut self, channels: &[&str]) {
+        let count = channels.len() as u8;
+        self.push(Expect::Subscribed(count), cmd("SUBSCRIBE").arg(channels));
     }
 
     /// Draws a fencing token.
@@ -55,12 +69,11 @@ impl Commands {
         self.push(Expect::Token, cmd("INCR").arg(key));
     }
 
-    /// Leaves the channels, says so, and clears the name.
-    pub(crate) fn leave(&mut self, channel: &str, events: &str, response: &str, farewell: &[u8]) {
-        let unsubscribe = cmd("UNSUBSCRIBE").arg(channel).arg(events).arg(response).to_owned();
-        self.push(Expect::Left(3), &unsubscribe);
-        self.publish(Expect::Courtesy, events, farewell);
-        self.set_name(Expect::Courtesy, "");
+    /// Leaves the channels, and says so on the second of them.
+    pub(crate) fn leave(&mut self, channels: &[&str], farewell: &[u8]) {
+        let count = channels.len() as u8;
+        self.push(Expect::Left(count), cmd("UNSUBSCRIBE").arg(channels));
+        self.publish(Expect::Courtesy, channels[1], farewell);
     }
 
     fn set_name(&mut self, expect: Expect, name: &str) {
@@ -74,7 +87,12 @@ impl Commands {
 
     /// Adds a response channel.
     pub(crate) fn open_response(&mut self, response: &str) {
-        self.push(Expect::Subscribed(1), cmd("SUBSCRIBE").arg(response));
+        self.follow(&[response]);
+    }
+
+    /// Asks which of these channels are followed.
+    pub(crate) fn which(&mut self, channels: &[String]) {
+        self.push(Expect::Followed, cmd("PUBSUB").arg("NUMSUB").arg(channels));
     }
 
     /// Gives a response channel up.

@@ -26,7 +26,7 @@ impl<'a> Dialogue<'a> {
 
     /// Asks something.
     pub(crate) fn send(&mut self, commands: Commands) {
-        self.link.queue(commands, Instant::now());
+        self.link.queue(commands, Instant::now(), None);
     }
 
     /// How much time there is left.

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::io::{self, Read};
+use std::sync::Arc;
 use std::time::Instant;
 
 use redis::{Parser, PushKind, Value};
@@ -11,6 +12,7 @@ use super::commands::Commands;
 use super::endpoint::Endpoint;
 use super::reply::{self, Answer, Expect, Refusal};
 use crate::error::{Error, Status};
+use crate::protocol::Names;
 
 /// Unwritten bytes beyond which a connection is given up: the server has not read for a long time.
 const MAX_BACKLOG: usize = 8 * 1024 * 1024;
@@ -96,6 +98,23 @@ pub trait Transport {
     fn close(&mut self);
 }
 
+/// Whose commands those are that were asked for at once: which of those who live on the connection, by
+/// a number that no other has, and by the channel under which it is found.
+#[derive(Clone, Debug)]
+pub(crate) struct Owner {
+    /// The channel.
+    pub(crate) names: Arc<Names>,
+    /// The number.
+    pub(crate) serial: u64,
+}
+
+/// Commands that were asked for at once and are not all answered.
+struct Batch {
+    at: Instant,
+    left: usize,
+    owner: Option<Owner>,
+}
+
 /// One connection to a server.
 pub(crate) struct Link<T> {
     transport: T,
@@ -105,10 +124,11 @@ pub(crate) struct Link<T> {
     /// See [`Tap`].
     dry: bool,
     expected: VecDeque<Expect>,
-    /// When those were asked for, and how many of them at once.
-    asked: VecDeque<(Instant, usize)>,
-    /// When the command was asked for that was answered last.
+    /// When those were asked for, how many of them at once, and by whom.
+    asked: VecDeque<Batch>,
+    /// When the command was asked for that was answered last, and by whom.
     heard_of: Instant,
+    answered_to: Option<Owner>,
     receivers: u64,
     /// Since when the server owes the reply at the head.
     owed_since: Option<Instant>,
@@ -132,22 +152,24 @@ impl<T: Transport> Link<T> {
             expected: VecDeque::new(),
             asked: VecDeque::new(),
             heard_of: now,
+            answered_to: None,
             receivers: 0,
             owed_since: None,
         };
         let mut login = Commands::default();
         login.login(endpoint);
-        link.queue(login, now);
+        link.queue(login, now, None);
         link
     }
 
-    /// Adds commands to what is to be written.
-    pub(crate) fn queue(&mut self, mut commands: Commands, now: Instant) {
+    /// Adds somebody's commands to what is to be written; the connection's own are nobody's.
+    pub(crate) fn queue(&mut self, mut commands: Commands, now: Instant, owner: Option<&Owner>) {
         if self.expected.is_empty() && !commands.expected.is_empty() {
             self.owed_since = Some(now);
         }
         if !commands.expected.is_empty() {
-            self.asked.push_back((now, commands.expected.len()));
+            let (left, owner) = (commands.expected.len(), owner.cloned());
+            self.asked.push_back(Batch { at: now, left, owner });
         }
         self.out.append(&mut commands.bytes);
         self.expected.append(&mut commands.expected);
@@ -284,11 +306,13 @@ impl<T: Transport> Link<T> {
         now: Instant,
     ) -> Result<Frame, LinkError> {
         self.owed_since = (!self.expected.is_empty()).then_some(now);
-        if let Some((at, rest)) = self.asked.front_mut() {
-            self.heard_of = *at;
-            *rest -= 1;
-            if *rest == 0 {
-                self.asked.pop_front();
+        if let Some(batch) = self.asked.front_mut() {
+            self.heard_of = batch.at;
+            batch.left -= 1;
+            if batch.left == 0 {
+                self.answered_to = self.asked.pop_front().and_then(|batch| batch.owner);
+            } else {
+                self.answered_to.clone_from(&batch.owner);
             }
         }
         let answer = reply::read(expect, value, &mut self.receivers);
@@ -309,6 +333,11 @@ impl<T: Transport> Link<T> {
     /// had us subscribed, at that time or later.
     pub(crate) fn heard_of(&self) -> Instant {
         self.heard_of
+    }
+
+    /// Whose command it was that was answered last.
+    pub(crate) fn answered_to(&self) -> Option<&Owner> {
+        self.answered_to.as_ref()
     }
 
     /// What carries the bytes.

@@ -15,6 +15,6 @@ pub(crate) use commands::Commands;
 pub(crate) use dialogue::Dialogue;
 pub(crate) use endpoint::{Endpoint, Route};
 pub use link::Transport;
-pub(crate) use link::{Frame, Link, LinkError};
+pub(crate) use link::{Frame, Link, LinkError, Owner};
 pub(crate) use reply::{Answer, Members};
 pub(crate) use socket::{OwnSocket, Wire, await_descriptor, await_socket};

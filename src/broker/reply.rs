@@ -41,6 +41,8 @@ pub(crate) enum Expect {
     Killed,
     /// To `PING`.
     Alive,
+    /// Which of several channels are followed.
+    Followed,
 }
 
 /// Why the members were counted.
@@ -77,6 +79,8 @@ pub(crate) enum Answer {
     Left,
     /// The server is alive.
     Alive,
+    /// Whether each of the channels that were asked for is followed.
+    Followed(Vec<bool>),
 }
 
 /// Why a reply is of no use.
@@ -113,6 +117,7 @@ pub(super) fn read(expect: Expect, value: &Value, receivers: &mut u64) -> Result
         Expect::Token if matches!(value, Value::Int(..1)) => return Err(no_counter()),
         Expect::Token => Answer::Token(integer(value).ok_or(Refusal::Nonsense)?),
         Expect::Alive => Answer::Alive,
+        Expect::Followed => Answer::Followed(followed(value).ok_or(Refusal::Nonsense)?),
         // Others say "+OK" too, a mail server for one.
         Expect::Hello if !matches!(value, Value::Map(_)) => return Err(Refusal::Nonsense),
         Expect::Hello
@@ -187,6 +192,16 @@ fn login_failure(status: Status, error: &redis::ServerError) -> Error {
 
 fn too_old() -> Error {
     Error::new(Status::Unsupported, "the server does not speak RESP3, which Redis 6 and newer do")
+}
+
+/// The counts in the reply to `PUBSUB NUMSUB`, as far as they matter.
+fn followed(value: &Value) -> Option<Vec<bool>> {
+    let is_followed = |count: &Value| integer(count).map(|count| count > 0);
+    match value {
+        Value::Array(items) => items.chunks(2).map(|pair| is_followed(pair.get(1)?)).collect(),
+        Value::Map(pairs) => pairs.iter().map(|(_, count)| is_followed(count)).collect(),
+        _ => None,
+    }
 }
 
 /// The one count in the reply to `PUBSUB NUMSUB` with one channel.

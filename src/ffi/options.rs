@@ -114,6 +114,29 @@ pub extern "C" fn pl_client_options_set_pool_size(
     set_client(options, error, |options| options.pool_size(connections as usize).map(drop))
 }
 
+/// Whether all locks of the client live on one connection. Many locks need few connections then, and the
+/// loss of that connection is the loss of them all. Locks of the client that have the same name stand in
+/// line among themselves, in the order of their acquires; readers hold together all the same. Health is
+/// checked once for all, as often as the lock with the shortest interval wants it. Portalocker cannot end
+/// such a connection when it falls silent, since its name tells nothing of the locks; members of this library
+/// can.
+///
+/// @param options  the options
+/// @param yes      `false` unless set
+/// @param error    where the error goes, or `NULL`
+/// @return `PL_OK` or `PL_INVALID`
+#[unsafe(no_mangle)]
+pub extern "C" fn pl_client_options_set_shared_connection(
+    options: *mut pl_client_options,
+    yes: bool,
+    error: *mut *mut pl_error,
+) -> pl_status {
+    set_client(options, error, |options| {
+        options.shared_connection(yes);
+        Ok(())
+    })
+}
+
 /// Frees client options. `NULL`, and options that were freed before, are left alone.
 #[unsafe(no_mangle)]
 pub extern "C" fn pl_client_options_free(options: *mut pl_client_options) {

@@ -1,16 +1,21 @@
-//! What goes on on one connection, without the socket, the mutex and the clock: those who live on it,
-//! at most one of whom joins, waits or holds, and before it those that have left and whose leave the
-//! server has not confirmed yet.
+//! What goes on on one connection, without the socket, the mutex and the clock: those who live on it, by
+//! their channels. On a connection of its own one at a time joins, waits or holds; a shared one has many.
 
-use std::collections::VecDeque;
+use std::borrow::Borrow;
+use std::collections::{BTreeMap, HashMap};
+use std::hash::{Hash, Hasher};
+use std::mem::take;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::claim::Claim;
+use super::pulse::{Beat, Pulse};
+use super::room::{Fault, Room};
 use super::tenant::{Tenant, unresponsive};
-use crate::broker::{Answer, Endpoint, Frame, Link, LinkError, Transport};
+use crate::broker::{Answer, Commands, Endpoint, Frame, Link, LinkError, Transport};
 use crate::error::{Error, Result, Status};
 use crate::lock::LossReason;
-use crate::protocol::{Input, Phase, Stop};
+use crate::protocol::{LinkId, Names, Phase, Stop};
 
 /// How many frames one visit reads: a flooded channel must not starve the other connections.
 const FRAMES_A_VISIT: usize = 512;
@@ -30,6 +35,30 @@ pub(crate) enum Stopped {
     Ended,
 }
 
+/// The channel that a room is found by.
+#[derive(Clone)]
+struct Door(Arc<Names>);
+
+impl Hash for Door {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.channel().as_bytes().hash(state);
+    }
+}
+
+impl PartialEq for Door {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.channel() == other.0.channel()
+    }
+}
+
+impl Eq for Door {}
+
+impl Borrow<[u8]> for Door {
+    fn borrow(&self) -> &[u8] {
+        self.0.channel().as_bytes()
+    }
+}
+
 /// A connection and its tenants.
 pub(crate) struct Berth<T> {
     endpoint: Arc<Endpoint>,
@@ -38,14 +67,21 @@ pub(crate) struct Berth<T> {
     link: Option<Link<T>>,
     /// Why it has ended.
     ending: Option<Error>,
-    /// In the order of joining; all but the last are leaving.
-    tenants: VecDeque<Tenant>,
+    /// Its own health, if it is shared.
+    pulse: Option<Pulse>,
+    rooms: HashMap<Door, Room>,
+    /// When which room is to be looked after.
+    timers: BTreeMap<(Instant, u64), Door>,
+    /// Where there may be grants to be told.
+    granted: Vec<Door>,
+    /// Counts rooms and tenants.
+    next_number: u64,
     /// Pongs that named nobody, so far: each must count.
     legacy: u32,
     /// When reading was broken off, if there may be more.
     unread: Option<Instant>,
     /// Those who have moved out, to be dropped by whoever has no mutex of theirs.
-    gone: Vec<Tenant>,
+    gone: Vec<Claim>,
 }
 
 impl<T: Transport> Berth<T> {
@@ -61,11 +97,30 @@ impl<T: Transport> Berth<T> {
             answer_timeout,
             link: Some(Link::new(transport, endpoint, now)),
             ending: None,
-            tenants: VecDeque::new(),
+            pulse: None,
+            rooms: HashMap::new(),
+            timers: BTreeMap::new(),
+            granted: Vec::new(),
+            next_number: 0,
             legacy: 0,
             unread: None,
             gone: Vec::new(),
         }
+    }
+
+    /// Makes it one that many share.
+    pub(crate) fn shared(mut self, id: LinkId, now: Instant) -> Self {
+        let pulse = Pulse::new(id);
+        let mut commands = Commands::default();
+        pulse.begin(&mut commands);
+        self.link.as_mut().into_iter().for_each(|link| link.queue(take(&mut commands), now, None));
+        self.pulse = Some(pulse);
+        self
+    }
+
+    /// What it goes by, if it is shared.
+    pub(crate) fn link_id(&self) -> Option<LinkId> {
+        self.pulse.as_ref().map(Pulse::link)
     }
 
     /// What carries the bytes, as long as the connection stands.
@@ -80,29 +135,40 @@ impl<T: Transport> Berth<T> {
 
     /// Whether nobody lives here and nothing is owed.
     pub(crate) fn is_idle(&self) -> bool {
-        self.tenants.is_empty() && self.link.as_ref().is_none_or(Link::is_quiet)
+        self.rooms.is_empty() && self.link.as_ref().is_none_or(Link::is_quiet)
+    }
+
+    /// When the latest of those commands was sent that the server has answered.
+    pub(crate) fn heard_of(&self) -> Option<Instant> {
+        self.link.as_ref().map(Link::heard_of)
+    }
+
+    /// After how long a silence the system may give the connection up, if who moves in wants this.
+    pub(crate) fn patience(&mut self, patience: Duration) -> Duration {
+        self.pulse.as_mut().map_or(patience, |pulse| pulse.patience(patience))
     }
 
     /// The phase of one who lives here.
-    pub(crate) fn phase_of(&self, ticket: u64) -> Option<Phase> {
-        self.tenants.iter().find(|tenant| tenant.ticket() == ticket).map(Tenant::phase)
+    pub(crate) fn phase_of(&self, names: &Names, ticket: u64) -> Option<Phase> {
+        self.rooms.get(names.channel().as_bytes())?.phase_of(ticket)
     }
 
     /// When the next timer is due.
     pub(crate) fn next_timer(&self) -> Option<Instant> {
         let owed = self.link.as_ref()?.owed_since().map(|since| since + self.answer_timeout);
-        let timer = self.tenants.back().and_then(Tenant::next_timer).map(|(at, _)| at);
-        [owed, timer, self.unread].into_iter().flatten().min()
+        let timer = self.timers.first_key_value().map(|((at, _), _)| *at);
+        let pulse = self.pulse.as_ref().and_then(Pulse::next_timer);
+        [owed, timer, pulse, self.unread].into_iter().flatten().min()
     }
 
     /// Those who have moved out since this was last called.
-    pub(crate) fn take_gone(&mut self) -> Vec<Tenant> {
-        std::mem::take(&mut self.gone)
+    pub(crate) fn take_gone(&mut self) -> Vec<Claim> {
+        take(&mut self.gone)
     }
 
     /// Moves a tenant in and lets it join. Fails, with nothing done, if the connection has ended or is
     /// too slow in confirming the last leave.
-    pub(crate) fn move_in(&mut self, tenant: Tenant, now: Instant) -> Result<()> {
+    pub(crate) fn move_in(&mut self, mut tenant: Tenant, now: Instant) -> Result<()> {
         self.read(now, || now);
         let Some(link) = &mut self.link else {
             let silence = || unresponsive(&self.endpoint.to_string());
@@ -111,13 +177,23 @@ impl<T: Transport> Berth<T> {
         let slow = link
             .owed_since()
             .is_some_and(|since| now.saturating_duration_since(since) > SLOW_LEAVE);
-        if slow && link.is_logged_in() {
+        // Whoever shares a connection has no better one.
+        if slow && link.is_logged_in() && self.pulse.is_none() {
             return Err(unresponsive(&self.endpoint.to_string()));
         }
-        self.tenants.push_back(tenant);
-        if let Some(tenant) = self.tenants.back_mut() {
-            tenant.carry_out(now, link);
+        self.next_number += 2;
+        tenant.number(self.next_number);
+        if let Some(pulse) = &mut self.pulse {
+            let every = tenant.move_to_link(pulse.link());
+            pulse.take_in(every, tenant.unavailable(), now);
         }
+        let door = Door(tenant.names().clone());
+        let number = self.next_number + 1;
+        let new = || Room::new(door.0.clone(), number);
+        let room = self.rooms.entry(door.clone()).or_insert_with(new);
+        room.enter(Box::new(tenant), now, link);
+        self.look_after(&door);
+        self.tell(now);
         self.write(now);
         Ok(())
     }
@@ -133,29 +209,21 @@ impl<T: Transport> Berth<T> {
     }
 
     /// Makes an acquire leave.
-    pub(crate) fn stop(&mut self, ticket: u64, stop: Stop, now: Instant) -> Stopped {
+    pub(crate) fn stop(&mut self, names: &Names, ticket: u64, stop: Stop, now: Instant) -> Stopped {
         // What is here already comes first: a grant, or the end of the connection.
         self.visit(now, || now);
-        let (Some(link), Some(tenant)) =
-            (&mut self.link, self.tenants.iter_mut().find(|tenant| tenant.ticket() == ticket))
-        else {
+        let room = self.rooms.get_mut(names.channel().as_bytes());
+        let (Some(link), Some(room)) = (&mut self.link, room) else {
             return Stopped::Ended;
         };
-        let stopped = match tenant.phase() {
-            Phase::Joining => Stopped::Joining,
-            Phase::Waiting | Phase::SteppingAside | Phase::Aside => Stopped::Waiting,
-            Phase::Held if !tenant.is_holding() => Stopped::Waiting,
-            Phase::Held if stop != Stop::Release => return Stopped::Held,
-            Phase::Held => Stopped::Held,
-            Phase::Leaving | Phase::Gone => Stopped::Ended,
-        };
-        tenant.handle(now, Input::Stop(stop), link);
-        let (ended, ready) = (tenant.phase() == Phase::Gone, link.is_logged_in());
-        if ended {
-            self.move_out(ticket);
-        }
+        let door = Door(room.names().clone());
+        let stopped = room.stop(ticket, stop, now, link, &mut self.gone);
+        let ready = link.is_logged_in();
+        self.look_after(&door);
+        self.tell(now);
         self.write(now);
-        if !ready {
+        let alone = self.pulse.is_none() || self.rooms.is_empty();
+        if !ready && alone && !matches!(stopped, Stopped::Ended) {
             let error = Error::new(Status::Disconnected, "given up before the login was answered");
             self.evict(LossReason::Disconnected, &error);
         }
@@ -163,10 +231,10 @@ impl<T: Transport> Berth<T> {
     }
 
     /// Has a message sent for a held lock that has to come back.
-    pub(crate) fn verify(&mut self, ticket: u64, now: Instant) {
-        let tenant = self.tenants.iter_mut().find(|tenant| tenant.ticket() == ticket);
-        if let (Some(link), Some(tenant)) = (&mut self.link, tenant) {
-            tenant.handle(now, Input::Verify, link);
+    pub(crate) fn verify(&mut self, names: &Names, now: Instant) {
+        let room = self.rooms.get_mut(names.channel().as_bytes());
+        if let (Some(link), Some(room)) = (&mut self.link, room) {
+            room.verify(now, link);
             self.write(now);
         }
     }
@@ -177,9 +245,10 @@ impl<T: Transport> Berth<T> {
             link.close();
         }
         self.ending = Some(error.clone());
-        for tenant in self.tenants.drain(..) {
-            tenant.evicted(reason, error);
-            self.gone.push(tenant);
+        self.timers.clear();
+        self.granted.clear();
+        for (_, room) in self.rooms.drain() {
+            room.evict(reason, error, &mut self.gone);
         }
     }
 
@@ -199,12 +268,12 @@ impl<T: Transport> Berth<T> {
         }
     }
 
-    /// Reads what is there, and tells of a grant if that was all; `true` if it was.
+    /// Reads what is there, and tells of grants if that was all; `true` if it was.
     fn read(&mut self, now: Instant, clock: impl Fn() -> Instant) -> bool {
         let mut frames = 0;
         let mut all = self.read_some(now, &mut frames);
         // Behind what was read just now may be the end of the connection: a grant would be a lie.
-        while all && self.tenants.back().is_some_and(Tenant::is_granted) {
+        while all && !self.granted.is_empty() {
             let before = frames;
             self.link.as_mut().into_iter().for_each(Link::look_again);
             all = self.read_some(now, &mut frames);
@@ -213,10 +282,26 @@ impl<T: Transport> Berth<T> {
             }
         }
         self.unread = (!all && self.link.is_some()).then_some(now);
-        if let (true, Some(link), Some(tenant)) = (all, &mut self.link, self.tenants.back_mut()) {
-            tenant.tell_grant(clock(), link);
+        if all {
+            self.tell_grants(clock());
         }
         all
+    }
+
+    /// Tells of grants that something other than reading has brought about.
+    fn tell(&mut self, now: Instant) {
+        if !self.granted.is_empty() {
+            self.read(now, || now);
+        }
+    }
+
+    fn tell_grants(&mut self, now: Instant) {
+        for door in take(&mut self.granted) {
+            if let (Some(link), Some(room)) = (&mut self.link, self.rooms.get_mut(&door)) {
+                room.tell_grants(now, link);
+                self.look_after(&door);
+            }
+        }
     }
 
     fn read_some(&mut self, now: Instant, frames: &mut usize) -> bool {
@@ -238,39 +323,74 @@ impl<T: Transport> Berth<T> {
     }
 
     fn take(&mut self, frame: Frame, now: Instant) {
-        // A leave and the next join follow each other in one stream: until the leave is confirmed,
-        // all that comes is for the one who leaves.
-        let (Some(link), Some(tenant)) = (&mut self.link, self.tenants.front_mut()) else {
-            return;
-        };
-        // Before what it says is known: a lock that is held has been verified.
-        tenant.heard_of(link.heard_of());
-        let input = match frame {
-            Frame::Answer(Answer::Token(token)) => return tenant.drawn(token),
-            Frame::Answer(Answer::Killed(count)) => return tenant.killed(count),
-            Frame::Answer(Answer::Alive) => return tenant.proved(),
-            Frame::Answer(answer) => tenant.input_of(answer),
-            Frame::Message { channel, payload } => {
-                self.legacy = self.legacy.wrapping_add(1);
-                tenant.read(&channel, &payload, self.legacy)
-            }
+        match frame {
+            Frame::Answer(answer) => self.answered(answer, now),
+            Frame::Message { channel, payload } => self.received(&channel, &payload, now),
             Frame::TakenAway => {
                 let why = "the server took the subscription away";
                 let error = Error::new(Status::Disconnected, why);
-                return self.evict(LossReason::Unsubscribed, &error);
+                self.evict(LossReason::Unsubscribed, &error);
             }
-        };
-        let Some(input) = input else {
+        }
+    }
+
+    fn answered(&mut self, answer: Answer, now: Instant) {
+        let Some(link) = &mut self.link else { return };
+        let Some(owner) = link.answered_to().cloned() else { return };
+        let door = Door(owner.names);
+        if let Some(room) = self.rooms.get_mut(&door) {
+            room.answered(owner.serial, answer, now, link, &mut self.gone);
+            self.look_after(&door);
+        }
+    }
+
+    fn received(&mut self, channel: &[u8], payload: &[u8], now: Instant) {
+        self.legacy = self.legacy.wrapping_add(1);
+        let own = self.pulse.as_mut().is_some_and(|pulse| pulse.read(channel, payload));
+        let derived = || Names::channel_of(channel).and_then(|of| self.rooms.get_key_value(of));
+        let found = self.rooms.get_key_value(channel).or_else(derived);
+        let Some(door) = found.map(|(door, _)| door.clone()).filter(|_| !own) else {
             return;
         };
-        tenant.handle(now, input, link);
-        if let Some(why) = tenant.broken() {
-            let error = Error::new(Status::NotRedis, format!("{}: {why}", self.endpoint));
-            self.evict(LossReason::Protocol, &error);
-        } else if tenant.phase() == Phase::Gone {
-            let ticket = tenant.ticket();
-            self.move_out(ticket);
+        if let (Some(link), Some(room)) = (&mut self.link, self.rooms.get_mut(&door)) {
+            room.read((channel, payload), self.legacy, now, link);
+            self.look_after(&door);
         }
+    }
+
+    /// Sees to what has become of a room.
+    fn look_after(&mut self, door: &Door) {
+        let Some(room) = self.rooms.get_mut(door) else {
+            return;
+        };
+        match room.fault() {
+            Some(Fault::Broken(why)) => {
+                let error = Error::new(Status::NotRedis, format!("{}: {why}", self.endpoint));
+                return self.evict(LossReason::Protocol, &error);
+            }
+            Some(Fault::Unhealthy) => return self.unhealthy(),
+            None => {}
+        }
+        if room.has_grants() {
+            self.granted.push(door.clone());
+        }
+        let next = room.next_timer();
+        let old = std::mem::replace(&mut room.timer, next);
+        if old != next {
+            old.map(|at| self.timers.remove(&(at, room.number)));
+            next.map(|at| self.timers.insert((at, room.number), door.clone()));
+        }
+        if room.is_empty() {
+            self.rooms.remove(door);
+        }
+        if let Some(pulse) = self.pulse.as_mut().filter(|_| self.rooms.is_empty()) {
+            pulse.rest();
+        }
+    }
+
+    fn unhealthy(&mut self) {
+        let text = format!("{} does not pass messages on: a health check failed", self.endpoint);
+        self.evict(LossReason::Unresponsive, &Error::new(Status::Unresponsive, text));
     }
 
     fn ring(&mut self, now: Instant) {
@@ -287,17 +407,29 @@ impl<T: Transport> Berth<T> {
             };
             return self.evict(LossReason::Unresponsive, &error);
         }
-        let Some(tenant) = self.tenants.back_mut() else {
+        while let Some(entry) = self.timers.first_entry().filter(|entry| entry.key().0 <= now) {
+            let door = entry.remove();
+            if let (Some(link), Some(room)) = (&mut self.link, self.rooms.get_mut(&door)) {
+                room.timer = None;
+                room.ring(now, link);
+                self.look_after(&door);
+            }
+        }
+        self.ring_pulse(now);
+    }
+
+    fn ring_pulse(&mut self, now: Instant) {
+        let (Some(link), Some(pulse)) = (&mut self.link, &mut self.pulse) else {
             return;
         };
-        while let Some((_, timer)) = tenant.next_timer().filter(|(at, _)| *at <= now) {
-            tenant.handle(now, Input::Timer(timer), link);
-        }
-        if tenant.is_unhealthy() {
-            let text =
-                format!("{} does not pass messages on: a health check failed", self.endpoint);
-            let error = Error::new(Status::Unresponsive, text);
-            self.evict(LossReason::Unresponsive, &error);
+        match pulse.ring(now) {
+            Beat::None => {}
+            Beat::Check => {
+                let mut commands = Commands::default();
+                pulse.check(now, &mut commands);
+                link.queue(commands, now, None);
+            }
+            Beat::Missed => self.unhealthy(),
         }
     }
 
@@ -307,10 +439,5 @@ impl<T: Transport> Berth<T> {
             LinkError::Connect(_) | LinkError::Closed(_) => LossReason::Disconnected,
         };
         self.evict(reason, &error.describe(&self.endpoint));
-    }
-
-    fn move_out(&mut self, ticket: u64) {
-        let place = self.tenants.iter().position(|tenant| tenant.ticket() == ticket);
-        self.gone.extend(place.and_then(|place| self.tenants.remove(place)));
     }
 }

@@ -6,19 +6,30 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use super::berth::{Berth, Stopped};
+use super::claim::Claim;
 use super::tenant::Tenant;
-use super::{Keeper, Task, lock};
+use super::{Heard, Keeper, Task, lock};
 use crate::broker::{Endpoint, LinkError, OwnSocket, Route, Wire, await_socket};
 use crate::error::{Error, Result, Status};
 use crate::lock::LossReason;
-use crate::protocol::{Phase, Stop};
+use crate::protocol::{LinkId, Names, Phase, Stop};
 
 /// A connection and its tenants.
 pub(crate) struct Line {
     key: usize,
     keeper: Arc<Keeper>,
     socket: Arc<OwnSocket>,
+    /// Where those who share the connection read when it was last heard of.
+    heard: Option<Arc<Heard>>,
     core: Mutex<Core>,
+}
+
+/// What makes a connection one that many share.
+pub(crate) struct Sharing {
+    /// What it goes by.
+    pub(crate) id: LinkId,
+    /// Where it is noted when the server was last heard of.
+    pub(crate) heard: Arc<Heard>,
 }
 
 struct Core {
@@ -26,8 +37,8 @@ struct Core {
     timer: Option<Instant>,
     /// What the keeper is to wake up for, as far as it was told: `Some(true)` with writing.
     armed: Option<bool>,
-    /// A calling thread waits for the socket; the keeper is to stay away.
-    driven: bool,
+    /// The calling thread of this acquire waits for the socket; the keeper is to stay away.
+    driver: Option<u64>,
     /// Close as soon as nobody lives here.
     retired: bool,
     /// The connection has ended, and the keeper has let go of it.
@@ -39,7 +50,7 @@ struct Core {
 struct Access<'a> {
     // The order matters: fields are dropped from the first to the last.
     core: MutexGuard<'a, Core>,
-    gone: Vec<Tenant>,
+    gone: Vec<Claim>,
 }
 
 impl Deref for Access<'_> {
@@ -75,14 +86,21 @@ impl Line {
         endpoint: &Arc<Endpoint>,
         route: &Route,
         answer_timeout: Duration,
+        sharing: Option<Sharing>,
     ) -> Result<Arc<Self>> {
+        let now = Instant::now();
         let wire = Wire::dial(route).map_err(|e| LinkError::Connect(e).describe(endpoint))?;
         let socket = wire.socket().clone();
+        let berth = Berth::new(wire, endpoint, answer_timeout, now);
+        let (berth, heard) = match sharing {
+            Some(sharing) => (berth.shared(sharing.id, now), Some(sharing.heard)),
+            None => (berth, None),
+        };
         let core = Core {
-            berth: Berth::new(wire, endpoint, answer_timeout, Instant::now()),
+            berth,
             timer: None,
             armed: None,
-            driven: false,
+            driver: None,
             retired: false,
             dismissed: false,
         };
@@ -90,6 +108,7 @@ impl Line {
             key: keeper.new_key(),
             keeper: keeper.clone(),
             socket,
+            heard,
             core: Mutex::new(core),
         });
         keeper.adopt(&line, &line.socket).map_err(|error| no_poll(&error))?;
@@ -104,14 +123,19 @@ impl Line {
     /// done, if the connection has ended or is too slow in confirming the last leave.
     pub(crate) fn move_in(&self, tenant: Tenant) -> Result<()> {
         let mut core = self.lock();
-        let patience = tenant.patience();
+        let ticket = tenant.ticket();
+        let patience = core.berth.patience(tenant.patience());
         let moved = core.berth.move_in(tenant, Instant::now());
         let Some(wire) = core.berth.transport().filter(|_| moved.is_ok()) else {
             self.settle(&mut core);
             return moved;
         };
         wire.tune(patience);
-        core.driven = true;
+        if core.driver.is_some() {
+            // Whoever drives already serves all that live here.
+            return Ok(());
+        }
+        core.driver = Some(ticket);
         if core.armed.is_some() && self.keeper.disarm(self.key, &self.socket).is_ok() {
             core.armed = None;
         }
@@ -121,14 +145,17 @@ impl Line {
     /// Does what the keeper does, in the calling thread, until the tenant's join is answered or
     /// `until` has come; then leaves the line to the keeper. Saves two thread switches where the
     /// answer is quick, and sleeps in `poll` meanwhile.
-    pub(crate) fn drive(&self, ticket: u64, until: Instant) {
+    pub(crate) fn drive(&self, names: &Names, ticket: u64, until: Instant) {
         loop {
             let mut core = self.lock();
+            if core.driver != Some(ticket) {
+                return;
+            }
             core.berth.visit(Instant::now(), Instant::now);
-            let joining = core.berth.phase_of(ticket) == Some(Phase::Joining);
+            let joining = core.berth.phase_of(names, ticket) == Some(Phase::Joining);
             let left = until.saturating_duration_since(Instant::now());
             if !joining || left.is_zero() {
-                core.driven = false;
+                core.driver = None;
                 return self.settle(&mut core);
             }
             let write = core.berth.wants_write();
@@ -138,9 +165,9 @@ impl Line {
     }
 
     /// Makes an acquire leave.
-    pub(crate) fn stop(&self, ticket: u64, stop: Stop) -> Stopped {
+    pub(crate) fn stop(&self, names: &Names, ticket: u64, stop: Stop) -> Stopped {
         let mut core = self.lock();
-        let stopped = core.berth.stop(ticket, stop, Instant::now());
+        let stopped = core.berth.stop(names, ticket, stop, Instant::now());
         self.settle(&mut core);
         stopped
     }
@@ -148,6 +175,11 @@ impl Line {
     /// Whether the connection can take another tenant, now or soon.
     pub(crate) fn is_usable(&self) -> bool {
         self.lock().berth.transport().is_some()
+    }
+
+    /// What it goes by, if it is shared.
+    pub(crate) fn link_id(&self) -> Option<LinkId> {
+        self.lock().berth.link_id()
     }
 
     /// Closes the connection as soon as nobody lives on it.
@@ -158,9 +190,9 @@ impl Line {
     }
 
     /// Has a message sent for a held lock that has to come back.
-    pub(crate) fn verify(&self, ticket: u64) {
+    pub(crate) fn verify(&self, names: &Names) {
         let mut core = self.lock();
-        core.berth.verify(ticket, Instant::now());
+        core.berth.verify(names, Instant::now());
         self.settle(&mut core);
     }
 
@@ -171,6 +203,9 @@ impl Line {
     /// Tells the keeper what to wake up for. A connection on which nobody lives and nothing is owed
     /// sleeps unwatched in the pool: whoever takes it next finds out whether it still stands.
     fn settle(&self, core: &mut Core) {
+        if let (Some(heard), Some(at)) = (&self.heard, core.berth.heard_of()) {
+            heard.note(at);
+        }
         let idle = core.berth.is_idle();
         if idle && core.retired {
             core.berth.close();
@@ -204,7 +239,7 @@ impl Task for Line {
         if fired {
             core.armed = None;
         }
-        if core.driven {
+        if core.driver.is_some() {
             return;
         }
         core.berth.visit(Instant::now(), Instant::now);
@@ -213,6 +248,7 @@ impl Task for Line {
 
     fn abandon(&self, why: &str) {
         let mut core = self.lock();
+        core.driver = None;
         core.berth.evict(LossReason::Internal, &Error::new(Status::Internal, why));
         self.settle(&mut core);
     }

@@ -5,8 +5,12 @@
 //! saves two thread switches; a line's mutex decides who does.
 
 mod berth;
+mod claim;
 mod dispatch;
+mod heard;
 mod line;
+mod pulse;
+mod room;
 mod tenant;
 
 use std::collections::{BTreeSet, HashMap};
@@ -25,9 +29,11 @@ use crate::fork::PerProcess;
 #[cfg(feature = "simulation")]
 pub(crate) use berth::Berth;
 pub(crate) use berth::Stopped;
+pub(crate) use claim::{Landlord, Verdict};
 pub(crate) use dispatch::{dispatch, on_dispatch_thread};
-pub(crate) use line::Line;
-pub(crate) use tenant::{Landlord, Tenant, Verdict, unix_ms};
+pub(crate) use heard::Heard;
+pub(crate) use line::{Line, Sharing};
+pub(crate) use tenant::{Tenant, unix_ms};
 
 /// Locks a mutex whose holders leave nothing half-done that the next one could trip over.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

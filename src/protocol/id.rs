@@ -33,6 +33,24 @@ impl fmt::Debug for HolderId {
     }
 }
 
+/// The identity of a connection that many members live on, on different channels: 128 bits, 32 lower-case
+/// hex digits on the wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LinkId(pub u128);
+
+impl LinkId {
+    /// Reads exactly 32 lower-case hex digits.
+    pub fn parse(text: &str) -> Option<Self> {
+        HolderId::parse(text).map(|id| Self(id.0))
+    }
+}
+
+impl fmt::Display for LinkId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        HolderId(self.0).fmt(f)
+    }
+}
+
 /// A member as others see it. Peers are free in their choice of id, so any string may stand here.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum MemberId {

@@ -1,6 +1,6 @@
 //! What members tell each other, freed from its form on the wire.
 
-use super::id::{HolderId, MemberId, ReplyTo};
+use super::id::{HolderId, LinkId, MemberId, ReplyTo};
 
 /// How a lock is wanted or held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -47,6 +47,8 @@ pub enum Asker {
         id: HolderId,
         /// What it wants.
         wants: Mode,
+        /// The link that it lives on, if others do too.
+        link: Option<LinkId>,
     },
     /// Somebody who knows the queue and only looks.
     Observer,
@@ -70,6 +72,8 @@ pub struct Answer {
 pub struct Record {
     /// Who answered.
     pub id: MemberId,
+    /// The link that it lives on, if others do too.
+    pub link: Option<LinkId>,
     /// How it stands.
     pub standing: Standing,
 }

@@ -14,8 +14,8 @@ mod probe;
 mod roster;
 pub mod wire;
 
-pub use contender::{Contender, Input, Output, Phase, Stop, Suspect, Timer, Timing};
-pub use id::{HolderId, MemberId, ReplyTo};
+pub use contender::{Bears, Contender, Input, Output, Phase, Stop, Suspect, Timer, Timing};
+pub use id::{HolderId, LinkId, MemberId, ReplyTo};
 pub use message::{
     Answer, Asker, Count, Event, ForeignStanding, Mode, Ping, Record, Standing, State,
 };

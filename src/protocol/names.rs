@@ -2,12 +2,14 @@
 
 use std::fmt;
 
-use super::id::{HolderId, ReplyTo};
+use super::id::{HolderId, LinkId, ReplyTo};
 
 /// The longest channel name, in bytes.
 pub const MAX_NAME_BYTES: usize = 1024;
 
 const EVENTS_SUFFIX: &str = "-lock-events";
+
+const LINK_PREFIX: &str = "portalock-";
 
 /// Why a string cannot name a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,6 +85,34 @@ impl Names {
     /// The name of a member's connection.
     pub fn client_name(&self, id: HolderId) -> String {
         format!("{}{id}", self.client_prefix)
+    }
+
+    /// The name of a connection that many members live on, and the channel that its own health is
+    /// checked over.
+    pub fn link_name(link: LinkId) -> String {
+        format!("{LINK_PREFIX}{link}")
+    }
+
+    /// The link whose connection bears this very name.
+    pub fn link_of(client_name: &str) -> Option<LinkId> {
+        LinkId::parse(client_name.strip_prefix(LINK_PREFIX)?)
+    }
+
+    /// The channel that a link follows as long as one of its members is on the lock channel: its name
+    /// cannot tell. Nothing is ever said on it.
+    pub fn mark(&self, link: LinkId) -> String {
+        format!("{}-{link}", self.channel)
+    }
+
+    /// The lock channel that one of the names derived from it belongs to, by their forms; a lock
+    /// channel's own name is none of them.
+    pub fn channel_of(derived: &[u8]) -> Option<&[u8]> {
+        if let Some(channel) = derived.strip_suffix(EVENTS_SUFFIX.as_bytes()) {
+            return Some(channel);
+        }
+        let (channel, token) = derived.split_at_checked(derived.len().checked_sub(33)?)?;
+        let token = std::str::from_utf8(token).ok()?.strip_prefix('-')?;
+        HolderId::parse(token).map(|_| channel)
     }
 
     /// The name that all members of portalocker 3.2.0 and older share. `None` for a channel that they

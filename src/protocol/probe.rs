@@ -4,7 +4,7 @@ use std::hash::{Hash, Hasher};
 
 use super::Time;
 use super::contender::Suspect;
-use super::id::MemberId;
+use super::id::{LinkId, MemberId};
 
 /// Where the latest ping stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,6 +37,8 @@ pub(super) struct Open {
     pub(super) answered: Vec<MemberId>,
     /// Who has said since the echo that it has left, sorted: no count needs to explain that.
     pub(super) left: Vec<MemberId>,
+    /// The links that were heard from since the ping was sent, by an answer or a ping of their own.
+    pub(super) links: Vec<LinkId>,
     /// Whether those who stay silent this time are to be judged.
     pub(super) is_roll_call: bool,
     /// Who was on the channel by the names of the connections, just before the ping: only a roll call
@@ -67,6 +69,7 @@ impl Open {
             members: 0,
             answered: Vec::new(),
             left: Vec::new(),
+            links: Vec::new(),
             is_roll_call,
             roll: None,
             trial: Trial::None,
@@ -77,6 +80,13 @@ impl Open {
     pub(super) fn heard(&mut self, id: MemberId) {
         if let Err(at) = self.answered.binary_search(&id) {
             self.answered.insert(at, id);
+        }
+    }
+
+    /// Takes note of a link that gives a sign of life.
+    pub(super) fn heard_link(&mut self, link: LinkId) {
+        if let Err(at) = self.links.binary_search(&link) {
+            self.links.insert(at, link);
         }
     }
 
@@ -105,7 +115,7 @@ impl Hash for Probe {
             Probe::Unasked => 0u8.hash(hasher),
             Probe::Open(open) => {
                 (1u8, open.echoed, open.expected, open.members, &open.answered).hash(hasher);
-                (&open.left, open.is_roll_call, &open.roll, open.trial).hash(hasher);
+                (&open.left, &open.links, open.is_roll_call, &open.roll, open.trial).hash(hasher);
             }
             Probe::Resolved { .. } => 2u8.hash(hasher),
         }

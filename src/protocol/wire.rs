@@ -3,8 +3,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::contender::Suspect;
-use super::id::{HolderId, MemberId};
+use super::contender::{Bears, Suspect};
+use super::id::{HolderId, LinkId, MemberId};
 use super::message::{Answer, Asker, Event, ForeignStanding, Mode, Ping, Record, Standing, State};
 use super::names::Names;
 
@@ -44,10 +44,13 @@ pub fn write_ping(names: &Names, ping: &Ping) -> Vec<u8> {
         "response_channel": names.response_channel(&ping.reply_to),
     });
     match ping.asker {
-        Asker::Member { id, wants } => {
+        Asker::Member { id, wants, link } => {
             fields["queue"] = QUEUE.into();
             fields["holder_id"] = id.to_string().into();
             fields["wants"] = mode_name(wants).into();
+            if let Some(link) = link {
+                fields["link"] = link.to_string().into();
+            }
         }
         Asker::Observer => fields["queue"] = QUEUE.into(),
         Asker::Stranger => {}
@@ -74,13 +77,21 @@ fn read_asker(fields: &Map<String, Value>) -> Asker {
     let id = text(fields, "holder_id").and_then(HolderId::parse);
     let wants = text(fields, "wants").and_then(read_mode);
     match (id, wants) {
-        (Some(id), Some(wants)) => Asker::Member { id, wants },
+        (Some(id), Some(wants)) => Asker::Member { id, wants, link: read_link(fields) },
         _ => Asker::Stranger,
     }
 }
 
+fn read_link(fields: &Map<String, Value>) -> Option<LinkId> {
+    text(fields, "link").and_then(LinkId::parse)
+}
+
 /// Writes an answer to a ping.
-pub fn write_pong(id: HolderId, wants: Mode, answer: Answer, disclosure: &Disclosure) -> Vec<u8> {
+pub fn write_pong(
+    (id, wants, link): (HolderId, Mode, Option<LinkId>),
+    answer: Answer,
+    disclosure: &Disclosure,
+) -> Vec<u8> {
     let mut fields = json!({
         "holder_id": id.to_string(),
         "mode": answer.holds.map_or("pending", mode_name),
@@ -91,6 +102,7 @@ pub fn write_pong(id: HolderId, wants: Mode, answer: Answer, disclosure: &Disclo
     });
     let Disclosure { host, pid, label, since_ms } = disclosure;
     for (key, value) in [
+        ("link", link.map(|link| Value::from(link.to_string()))),
         ("elected", answer.elected.map(Value::from)),
         ("host", host.as_deref().map(Value::from)),
         ("pid", pid.map(Value::from)),
@@ -110,6 +122,7 @@ pub fn read_pong(payload: &[u8], legacy: u32) -> Pong {
     object(payload).and_then(|fields| read_current_pong(&fields)).unwrap_or_else(|| Pong {
         record: Record {
             id: MemberId::Legacy(legacy),
+            link: None,
             standing: Standing::Foreign(ForeignStanding::Exclusive),
         },
         holds: Some(Mode::Exclusive),
@@ -135,7 +148,8 @@ fn read_current_pong(fields: &Map<String, Value>) -> Option<Pong> {
         Some(Mode::Shared) => ForeignStanding::Shared,
         None => ForeignStanding::Pending { elected },
     }));
-    let (record, disclosure) = (Record { id, standing }, read_disclosure(fields));
+    let (record, disclosure) =
+        (Record { id, link: read_link(fields), standing }, read_disclosure(fields));
     Some(Pong { record, holds, elected, disclosure })
 }
 
@@ -239,10 +253,46 @@ fn read_state(name: &str) -> Option<State> {
     }
 }
 
-/// Reads who is on the lock channel out of the server's list of connections, in the form of
-/// `CLIENT LIST`: by the exact name, so that no neighbour is met.
-pub fn read_roll(names: &Names, list: &str) -> Vec<Suspect> {
-    list.lines().filter_map(|line| read_suspect(names, line)).collect()
+/// Who is on the lock channel by the server's list of connections. Of a link its name does not tell: it is
+/// there if somebody follows its [mark](Names::mark).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Roll {
+    members: Vec<Suspect>,
+    links: Vec<(Suspect, LinkId)>,
+}
+
+impl Roll {
+    /// Reads the list, in the form of `CLIENT LIST`: by the exact names, so that no neighbour is met.
+    /// The reader's own link is left out.
+    pub fn read(names: &Names, list: &str, own: Option<LinkId>) -> Self {
+        let mut roll = Self::default();
+        for suspect in list.lines().filter_map(|line| read_suspect(names, line)) {
+            match suspect.bears {
+                Bears::Link(link) if Some(link) == own => {}
+                Bears::Link(link) => roll.links.push((suspect, link)),
+                _ => roll.members.push(suspect),
+            }
+        }
+        roll
+    }
+
+    /// The marks that tell which of the links are on the channel; `None` if there are no links.
+    pub fn marks(&self, names: &Names) -> Option<Vec<String>> {
+        let marks = self.links.iter().map(|(_, link)| names.mark(*link));
+        (!self.links.is_empty()).then(|| marks.collect())
+    }
+
+    /// Who is there, where there are no links.
+    pub fn all(self) -> Vec<Suspect> {
+        self.present(&[])
+    }
+
+    /// Who is there; of the links those whose marks are followed, in the order of
+    /// [`marks`](Self::marks).
+    pub fn present(self, followed: &[bool]) -> Vec<Suspect> {
+        let links = self.links.into_iter().zip(followed).filter(|(_, followed)| **followed);
+        self.members.into_iter().chain(links.map(|((suspect, _), _)| suspect)).collect()
+    }
 }
 
 fn read_suspect(names: &Names, line: &str) -> Option<Suspect> {
@@ -250,9 +300,13 @@ fn read_suspect(names: &Names, line: &str) -> Option<Suspect> {
         |key| line.split(' ').find_map(|field: &str| field.strip_prefix(key)?.strip_prefix('='));
     let client = field("id")?.parse().ok()?;
     let name = field("name")?;
-    let member = names.member_of(name);
-    let known = member.is_some() || Some(name) == names.legacy_client_name();
-    known.then_some(Suspect { client, member })
+    let bears = match (names.member_of(name), Names::link_of(name)) {
+        (Some(member), _) => Bears::Member(member),
+        (_, Some(link)) => Bears::Link(link),
+        _ if Some(name) == names.legacy_client_name() => Bears::Legacy,
+        _ => return None,
+    };
+    Some(Suspect { client, bears })
 }
 
 #[cfg(test)]

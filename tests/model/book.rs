@@ -128,7 +128,10 @@ impl<'a> Book<'a> {
 
     pub fn start(&mut self, who: u8) -> Reaction {
         let plan = self.case.plan(who);
-        let begun = Contender::new(plan.id, plan.wants, TIMING).with_mutant(self.case.mutant);
+        let mut begun = Contender::new(plan.id, plan.wants, TIMING).with_mutant(self.case.mutant);
+        if let Some(link) = self.case.link(who) {
+            begun.move_to_link(link);
+        }
         self.enter(begun, who, None)
     }
 
@@ -239,9 +242,14 @@ impl<'a> Book<'a> {
 
     fn roll(&self, set: Set) -> Vec<Suspect> {
         let listed = self.case.acquires().filter(|who| set & just(*who) != 0);
-        let suspect =
-            |who| Suspect { client: u64::from(who), member: Some(self.case.plan(who).id) };
-        listed.map(suspect).collect()
+        let suspect = |who| Suspect {
+            client: u64::from(self.case.connection(who)),
+            bears: self.case.bears(who),
+        };
+        let mut suspects: Vec<_> = listed.map(suspect).collect();
+        // Of a link there is one line, however many of its members there are.
+        suspects.dedup();
+        suspects
     }
 
     fn ping(&self, who: u8, token: u128) -> Input {
@@ -250,7 +258,11 @@ impl<'a> Book<'a> {
             return Input::Ping(Ping { reply_to: ReplyTo::Token(token), asker });
         }
         let plan = self.case.plan(who);
-        let asker = portalock::protocol::Asker::Member { id: plan.id, wants: plan.wants };
+        let asker = portalock::protocol::Asker::Member {
+            id: plan.id,
+            wants: plan.wants,
+            link: self.case.link(who),
+        };
         Input::Ping(Ping { reply_to: ReplyTo::Token(token), asker })
     }
 
@@ -264,12 +276,13 @@ impl<'a> Book<'a> {
     fn record(&self, who: u8, message: Message) -> Record {
         if let (Some(stranger), true) = (self.case.stranger, who == self.case.stranger_number()) {
             let id = portalock::protocol::MemberId::Hex(stranger.id);
-            return Record { id, standing: stranger.standing(message.n) };
+            return Record { id, link: None, standing: stranger.standing(message.n) };
         }
         let state = message.state();
         let plan = self.case.plan(who);
         let id = portalock::protocol::MemberId::Hex(plan.id);
-        Record { id, standing: Standing::Queue { wants: plan.wants, state } }
+        let standing = Standing::Queue { wants: plan.wants, state };
+        Record { id, link: self.case.link(who), standing }
     }
 
     fn effect_of(&self, output: Output, who: u8) -> Option<Effect> {

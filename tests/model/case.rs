@@ -1,6 +1,6 @@
 //! What to explore.
 
-use portalock::protocol::{HolderId, Mode, Mutant};
+use portalock::protocol::{Bears, HolderId, LinkId, Mode, Mutant};
 
 use crate::foreign::{Stranger, Version};
 use crate::steps::Property;
@@ -47,6 +47,8 @@ pub struct Case {
     pub live: bool,
     /// The node notices no crash by itself: the silent have to be reaped.
     pub reaped: bool,
+    /// The members' acquires live on a link each, whose name does not tell theirs.
+    pub linked: bool,
     /// Replies and pushes come by two connections, and pass each other (RESP2).
     pub two_streams: bool,
     /// A member that knows nothing of the queue.
@@ -91,6 +93,7 @@ impl Case {
             reduced: true,
             live: true,
             reaped: false,
+            linked: false,
             two_streams: false,
             stranger: None,
             audited: false,
@@ -169,6 +172,10 @@ impl Case {
         Self { reaped: true, ..self.named("reaped") }
     }
 
+    pub fn linked(self) -> Self {
+        Self { linked: true, ..self.named("linked") }
+    }
+
     pub fn two_streams(self) -> Self {
         Self { two_streams: true, ..self.named("two streams") }
     }
@@ -206,6 +213,22 @@ impl Case {
 
     pub fn acquires(&self) -> impl Iterator<Item = u8> + use<> {
         0..self.plans.len() as u8
+    }
+
+    /// The link that an acquire lives on.
+    pub fn link(&self, who: u8) -> Option<LinkId> {
+        self.linked.then(|| LinkId(u128::from(self.plan(who).member)))
+    }
+
+    /// What the connection of an acquire is known by.
+    pub fn bears(&self, who: u8) -> Bears {
+        self.link(who).map_or(Bears::Member(self.plan(who).id), Bears::Link)
+    }
+
+    /// The number of the connection of an acquire: on a link that of the member's first.
+    pub fn connection(&self, who: u8) -> u8 {
+        let first = self.plans.iter().position(|p| p.member == self.plan(who).member);
+        first.filter(|_| self.linked).map_or(who, |first| first as u8)
     }
 
     /// Whose id this is.

@@ -124,6 +124,18 @@ fn half_open_connections() {
     holds(Case::new(&["WW", "WW"]).crashes(1).timeouts(1).premature(1).reaped(), 80_000);
 }
 
+/// Many members on one connection, whose name tells none of them: each has one channel in common with the
+/// others here, and its rounds follow each other on that connection.
+#[test]
+fn members_on_links() {
+    holds(Case::new(&["W", "W"]).linked().crashes(1).reaped(), 700);
+    holds(Case::new(&["W", "R", "W"]).linked().crashes(1).reaped(), 140_000);
+    holds(Case::new(&["WW", "WW"]).linked().crashes(1).timeouts(1).premature(1).reaped(), 80_000);
+    holds(Case::new(&["WW", "W"]).linked().overlap().crashes(1).reaped(), 10_000);
+    holds(Case::new(&["WR", "W"]).linked().overlap().crashes(1).timeouts(1).premature(1), 100_000);
+    holds(Case::new(&["WW", "WW"]).linked().overlap(), 70_000);
+}
+
 /// RESP2: replies and pushes pass each other.
 #[test]
 fn two_streams() {

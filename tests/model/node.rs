@@ -1,6 +1,6 @@
 //! The one Redis node: what each command does.
 
-use crate::book::{DEAD, GONE};
+use crate::book::{DEAD, GONE, UNSTARTED};
 use crate::foreign::At;
 use crate::message::{Kind, Message};
 use crate::steps::Rules;
@@ -31,7 +31,7 @@ impl Rules<'_> {
                 let set = world.subscribers(self.case);
                 self.deliver(world, who, Message::new(Kind::Rolled, who).listing(set));
             }
-            Kind::Kill => self.kill(world, command.who),
+            Kind::Kill => self.kill_connection(world, command.who),
             Kind::Answer => self.deliver_answer(world, who, command),
             Kind::Unsubscribe => {
                 self.unsubscribe(world, who);
@@ -109,6 +109,14 @@ impl Rules<'_> {
         if to.subscribed && to.reply_stale == answer.stale {
             let pong = Message::new(Kind::Pong, from).stale(answer.stale).count(answer.n);
             self.deliver(world, answer.who, pong);
+        }
+    }
+
+    fn kill_connection(&self, world: &mut World, connection: u8) {
+        for who in self.case.acquires() {
+            if self.case.connection(who) == connection && world.at(who).actor != UNSTARTED {
+                self.kill(world, who);
+            }
         }
     }
 

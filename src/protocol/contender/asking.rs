@@ -2,7 +2,7 @@
 
 use super::{Contender, Mutant, Output, Phase, Timer};
 use crate::protocol::Time;
-use crate::protocol::id::{MemberId, ReplyTo};
+use crate::protocol::id::{LinkId, MemberId, ReplyTo};
 use crate::protocol::message::{Count, Ping, Record, Standing, State};
 use crate::protocol::probe::{Open, Probe, Trial};
 
@@ -149,9 +149,17 @@ impl Contender {
         if let Probe::Open(open) = &mut self.probe {
             open.heard(record.id.clone());
         }
+        self.note_link(record.link);
         match record.standing {
             Standing::Queue { state: State::Leaving, .. } => self.left(record.id),
             standing => self.roster.note(record.id, standing),
+        }
+    }
+
+    /// Who lives on a link is not known by its name: that it speaks shows that the link is alive.
+    pub(super) fn note_link(&mut self, link: Option<LinkId>) {
+        if let (Probe::Open(open), Some(link)) = (&mut self.probe, link) {
+            open.heard_link(link);
         }
     }
 

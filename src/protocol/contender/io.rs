@@ -1,7 +1,7 @@
 //! What goes into a [`Contender`](super::Contender) and what comes out.
 
 use crate::protocol::message::{Answer, Count, Event, Ping, Record};
-use crate::protocol::{HolderId, ReplyTo, Time};
+use crate::protocol::{HolderId, LinkId, ReplyTo, Time};
 
 /// What happened.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -167,14 +167,24 @@ pub enum Timer {
     Overdue,
 }
 
-/// A connection that bears the name of a member.
+/// A connection with a member of the channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Suspect {
     /// The server's number for the connection.
     pub client: u64,
-    /// Whose name it bears; `None` for the one name that all members of portalocker 3.2.0 and older
-    /// share.
-    pub member: Option<HolderId>,
+    /// What it is known by.
+    pub bears: Bears,
+}
+
+/// What a connection is known by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Bears {
+    /// The name of one member.
+    Member(HolderId),
+    /// The one name that all members of portalocker 3.2.0 and older share.
+    Legacy,
+    /// The name of a link, and it follows that link's mark for this channel.
+    Link(LinkId),
 }
 
 /// How long is long. See sections 4.6 and 4.7 of `docs/protocol.md`.

@@ -11,20 +11,22 @@ use std::collections::VecDeque;
 use std::hash::{Hash, Hasher};
 
 use super::Time;
-use super::id::{HolderId, MemberId};
+use super::id::{HolderId, LinkId, MemberId};
 use super::message::{Answer, Asker, Event, Mode, Ping, Standing, State};
 use super::mutant::Mutant;
 use super::probe::Probe;
 use super::roster::{Blocked, Roster};
 use health::Health;
 
-pub use io::{Input, Output, Phase, Stop, Suspect, Timer, Timing};
+pub use io::{Bears, Input, Output, Phase, Stop, Suspect, Timer, Timing};
 
 /// One acquire of one lock.
 #[derive(Clone, Debug)]
 pub struct Contender {
     id: HolderId,
     wants: Mode,
+    /// The link that it lives on, if others do too.
+    link: Option<LinkId>,
     timing: Timing,
     phase: Phase,
     /// A ping was heard before the join pipeline was through.
@@ -66,6 +68,7 @@ impl Contender {
         Self {
             id,
             wants,
+            link: None,
             timing,
             phase: Phase::Joining,
             heard_ping: false,
@@ -88,6 +91,25 @@ impl Contender {
             mutant: None,
             late: None,
         }
+    }
+
+    /// Puts it, before anything has happened, on a link that others live on too, on other channels. Its
+    /// health is the link's then: how often it wanted that checked is handed over.
+    pub fn move_to_link(&mut self, link: LinkId) -> Time {
+        self.link = Some(link);
+        std::mem::take(&mut self.timing.health_every)
+    }
+
+    /// The link that it lives on, if others do too.
+    pub fn link(&self) -> Option<LinkId> {
+        self.link
+    }
+
+    /// Whether somebody else on the same link may hold by this one's hold: a reader beside a reader, a
+    /// writer in a writer's place. Not if somebody elsewhere comes first.
+    pub fn lets_in(&self, id: HolderId, wants: Mode) -> bool {
+        let alike = self.phase == Phase::Held && self.wants == wants && self.link.is_some();
+        alike && self.roster.blocked(&MemberId::Hex(id), wants) == Blocked::No
     }
 
     /// How long is long for it.
@@ -207,7 +229,10 @@ impl Contender {
     fn pinged(&mut self, now: Time, ping: Ping) {
         match ping.asker {
             Asker::Member { id, .. } if id == self.id => return self.echoed(now, &ping),
-            Asker::Member { id, wants } => self.note_asker(now, id, wants),
+            Asker::Member { id, wants, link } => {
+                self.note_link(link);
+                self.note_asker(now, id, wants);
+            }
             Asker::Observer => {}
             Asker::Stranger => self.stale = true,
         }
@@ -221,7 +246,9 @@ impl Contender {
 
     /// Rule 3: the record comes before the promise.
     fn note_asker(&mut self, now: Time, id: HolderId, wants: Mode) {
-        if !matches!(self.phase, Phase::Joining | Phase::Waiting) {
+        // A holder gives way to nobody; but who waits elsewhere comes before some who wait on its link.
+        let listens = self.phase == Phase::Held && self.link.is_some();
+        if !listens && !matches!(self.phase, Phase::Joining | Phase::Waiting) {
             return;
         }
         if id < self.id {
@@ -304,7 +331,9 @@ impl Contender {
     fn grant(&mut self, now: Time) {
         self.phase = Phase::Held;
         self.start_health(now);
-        self.roster.clear();
+        if self.link.is_none() {
+            self.roster.clear();
+        }
         self.outputs.push_back(Output::Granted);
     }
 

@@ -4,7 +4,7 @@
 //! a member's name are listed, and in the same breath all are pinged again. Whoever is on that list,
 //! was counted, and has said nothing for `unavailable` is ended; whoever came later is on no list.
 
-use super::{Contender, Output, Phase, Suspect};
+use super::{Bears, Contender, Output, Phase, Suspect};
 use crate::protocol::Time;
 use crate::protocol::id::MemberId;
 use crate::protocol::probe::{Open, Probe, Trial};
@@ -77,7 +77,11 @@ impl Contender {
     }
 
     fn is_known_alive(&self, suspect: &Suspect) -> bool {
-        suspect.member.is_some_and(|id| id == self.id || self.roster.knows(&MemberId::Hex(id)))
+        match suspect.bears {
+            Bears::Member(id) => id == self.id || self.roster.knows(&MemberId::Hex(id)),
+            Bears::Legacy => false,
+            Bears::Link(link) => self.link == Some(link),
+        }
     }
 }
 
@@ -86,9 +90,10 @@ impl Open {
     fn silent_on<'a>(&'a self, roll: &'a [Suspect]) -> impl Iterator<Item = Suspect> + 'a {
         let listed = self.roll.as_deref().unwrap_or_default();
         let old_one_answered = self.answered.iter().any(|id| matches!(id, MemberId::Legacy(_)));
-        let answered = move |suspect: &Suspect| match suspect.member {
-            Some(id) => self.answered.binary_search(&MemberId::Hex(id)).is_ok(),
-            None => old_one_answered,
+        let answered = move |suspect: &Suspect| match suspect.bears {
+            Bears::Member(id) => self.answered.binary_search(&MemberId::Hex(id)).is_ok(),
+            Bears::Legacy => old_one_answered,
+            Bears::Link(link) => self.links.contains(&link),
         };
         roll.iter().copied().filter(|s| listed.contains(s)).filter(move |s| !answered(s))
     }

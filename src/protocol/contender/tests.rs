@@ -47,7 +47,10 @@ impl Bench {
 
     fn own_ping(&self, number: u32) -> Ping {
         let reply_to = ReplyTo::Token(self.contender.reply_to(number));
-        Ping { reply_to, asker: Asker::Member { id: ME, wants: self.contender.wants() } }
+        Ping {
+            reply_to,
+            asker: Asker::Member { id: ME, wants: self.contender.wants(), link: None },
+        }
     }
 
     fn on(&mut self, input: Input) -> Vec<Output> {
@@ -60,7 +63,10 @@ impl Bench {
     }
 
     fn pong(&mut self, number: u32, id: HolderId, standing: Standing) -> Vec<Output> {
-        self.on(Input::Pong { number, record: Record { id: MemberId::Hex(id), standing } })
+        self.on(Input::Pong {
+            number,
+            record: Record { id: MemberId::Hex(id), link: None, standing },
+        })
     }
 
     /// Lets the next timer fire when it is due.
@@ -99,7 +105,7 @@ fn alone_after_a_ping_asks() {
     let mut bench = Bench::new(Mode::Exclusive);
     let ping = Ping {
         reply_to: ReplyTo::Token(HIGH.0),
-        asker: Asker::Member { id: HIGH, wants: Mode::Exclusive },
+        asker: Asker::Member { id: HIGH, wants: Mode::Exclusive, link: None },
     };
     assert_eq!(bench.on(Input::Ping(ping)).len(), 1);
     assert!(matches!(bench.on(Input::Joined { members: 1 })[..], [Output::Ask { .. }]));
@@ -156,7 +162,10 @@ fn a_silent_member_is_called_by_name_before_it_is_ended() {
     bench.count_until(Timer::AskAgain, 3);
     let again = bench.fire(Timer::AskAgain);
     assert_eq!(again, [Output::Roll, Output::Ask { number: 1, exact: false, subscribe: true }]);
-    let suspect = |client, member| Suspect { client, member };
+    let suspect = |client, member: Option<HolderId>| Suspect {
+        client,
+        bears: member.map_or(Bears::Legacy, Bears::Member),
+    };
     let roll =
         vec![suspect(1, Some(LOW)), suspect(2, Some(HIGH)), suspect(3, Some(ME)), suspect(4, None)];
     bench.on(Input::Rolled(Some(roll.clone())));
@@ -178,7 +187,7 @@ fn an_answer_that_comes_while_the_list_is_made_saves() {
     let mut bench = Bench::asking(Mode::Exclusive, 1);
     bench.count_until(Timer::AskAgain, 2);
     bench.fire(Timer::AskAgain);
-    let roll = vec![Suspect { client: 1, member: Some(LOW) }];
+    let roll = vec![Suspect { client: 1, bears: Bears::Member(LOW) }];
     bench.on(Input::Rolled(Some(roll.clone())));
     bench.run_ping(1, 1);
     bench.count_until(Timer::AskAgain, 2);
@@ -193,7 +202,7 @@ fn whoever_overslept_judges_nobody() {
     let mut bench = Bench::asking(Mode::Exclusive, 1);
     bench.count_until(Timer::AskAgain, 2);
     bench.fire(Timer::AskAgain);
-    bench.on(Input::Rolled(Some(vec![Suspect { client: 1, member: Some(LOW) }])));
+    bench.on(Input::Rolled(Some(vec![Suspect { client: 1, bears: Bears::Member(LOW) }])));
     bench.run_ping(1, 1);
     bench.now += Duration::from_secs(60);
     let outputs = bench.on(Input::Timer(Timer::AskAgain));
@@ -208,7 +217,7 @@ fn the_time_to_answer_a_roll_call_begins_when_it_is_passed_on() {
     let calls = bench.fire(Timer::AskAgain);
     assert!(matches!(calls[..], [Output::Roll, Output::Ask { number: 1, .. }]), "{calls:?}");
     bench.now += TIMING.unavailable - Duration::from_millis(1);
-    bench.on(Input::Rolled(Some(vec![Suspect { client: 1, member: Some(LOW) }])));
+    bench.on(Input::Rolled(Some(vec![Suspect { client: 1, bears: Bears::Member(LOW) }])));
     bench.run_ping(1, 1);
     let passed_on = bench.now;
     bench.count_until(Timer::AskAgain, 2);

@@ -21,13 +21,17 @@ fn pong(payload: impl AsRef<[u8]>) -> Record {
 
 fn foreign(payload: &str) -> ForeignStanding {
     match pong(payload) {
-        Record { id: MemberId::Hex(ID), standing: Standing::Foreign(standing) } => standing,
+        Record { id: MemberId::Hex(ID), standing: Standing::Foreign(standing), .. } => standing,
         other => panic!("no foreign record of the sender: {other:?}"),
     }
 }
 
 fn legacy() -> Record {
-    Record { id: MemberId::Legacy(3), standing: Standing::Foreign(ForeignStanding::Exclusive) }
+    Record {
+        id: MemberId::Legacy(3),
+        link: None,
+        standing: Standing::Foreign(ForeignStanding::Exclusive),
+    }
 }
 
 /// A pong as JSON, with some fields replaced and, by `null`, taken out.
@@ -82,7 +86,8 @@ fn garbage() -> Vec<Vec<u8>> {
 #[test]
 fn pings_come_back_as_they_were() {
     let names = names();
-    let wants = [Mode::Shared, Mode::Exclusive].map(|wants| Asker::Member { id: ID, wants });
+    let wants =
+        [Mode::Shared, Mode::Exclusive].map(|wants| Asker::Member { id: ID, wants, link: None });
     for asker in [wants[0], wants[1], Asker::Observer, Asker::Stranger] {
         for reply_to in [ReplyTo::Token(9), ReplyTo::Name("elsewhere".into())] {
             let ping = Ping { reply_to, asker };
@@ -106,9 +111,9 @@ fn pongs_come_back_as_they_were() {
             for (state, holds) in [(State::Waiting, None), held, left[0], left[1]] {
                 let answer =
                     Answer { state, holds, elected: (state != State::Held).then_some(true) };
-                let read = read_pong(&write_pong(ID, wants, answer, &disclosure), 0);
+                let read = read_pong(&write_pong((ID, wants, None), answer, &disclosure), 0);
                 let standing = Standing::Queue { wants, state };
-                assert_eq!(read.record, Record { id: MemberId::Hex(ID), standing });
+                assert_eq!(read.record, Record { id: MemberId::Hex(ID), link: None, standing });
                 assert_eq!(read.disclosure, disclosure);
             }
         }
@@ -123,7 +128,7 @@ fn events_come_back_as_they_were() {
 #[test]
 fn foreign_members_read_the_truth_in_our_pongs() {
     let fields = |answer| {
-        let bytes = write_pong(ID, Mode::Shared, answer, &Disclosure::default());
+        let bytes = write_pong((ID, Mode::Shared, None), answer, &Disclosure::default());
         let fields: Value = serde_json::from_slice(&bytes).unwrap();
         assert_eq!((&fields["holder_id"], &fields["protocol"]), (&HEX.into(), &1.into()));
         (fields["mode"].as_str().unwrap().to_owned(), fields["elected"].as_bool())
@@ -316,7 +321,7 @@ fn garbage_does_no_harm() {
 #[test]
 fn no_part_of_a_message_is_a_message() {
     let names = names();
-    let asker = Asker::Member { id: ID, wants: Mode::Shared };
+    let asker = Asker::Member { id: ID, wants: Mode::Shared, link: None };
     let ping = write_ping(&names, &Ping { reply_to: ReplyTo::Token(9), asker });
     (0..ping.len()).for_each(|end| assert_eq!(read_ping(&names, &ping[..end]), None));
     let event = write_event(Event::Left(ID));
