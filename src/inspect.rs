@@ -267,7 +267,7 @@ impl From<wire::Pong> for Holder {
             elected,
             legacy: matches!(record.id, MemberId::Legacy(_)),
             foreign: matches!(record.standing, Standing::Foreign(_)),
-            host: disclosure.host,
+            host: disclosure.host.as_deref().map(str::to_owned),
             pid: disclosure.pid,
             label: disclosure.label,
             since_ms: disclosure.since_ms,

@@ -40,9 +40,12 @@ impl std::error::Error for NameError {}
 /// The channel of a lock, and all that is derived from it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Names {
-    channel: String,
-    events: String,
-    client_prefix: String,
+    /// The events channel, which the lock channel's name is the beginning of, and mostly the beginning of
+    /// its members' names, too: there may be many locks.
+    events: Box<str>,
+    channel_len: usize,
+    /// What the members' names begin with where that is another.
+    escaped: Option<Box<str>>,
 }
 
 impl Names {
@@ -61,15 +64,15 @@ impl Names {
             return Err(NameError::Nul);
         }
         Ok(Self {
-            channel: channel.to_owned(),
-            events: format!("{channel}{EVENTS_SUFFIX}"),
-            client_prefix: client_prefix(channel),
+            events: format!("{channel}{EVENTS_SUFFIX}").into(),
+            channel_len: channel.len(),
+            escaped: escaped_prefix(channel),
         })
     }
 
     /// The lock channel, on which pings travel and nothing else.
     pub fn channel(&self) -> &str {
-        &self.channel
+        &self.events[..self.channel_len]
     }
 
     /// The channel that queue members tell their comings and goings on.
@@ -79,12 +82,17 @@ impl Names {
 
     /// The key that fencing tokens are drawn from.
     pub fn fence_key(&self) -> String {
-        format!("{}-fence", self.channel)
+        format!("{}-fence", self.channel())
+    }
+
+    fn client_prefix(&self) -> &str {
+        let plain = || &self.events[..self.channel_len + "-lock-".len()];
+        self.escaped.as_deref().unwrap_or_else(plain)
     }
 
     /// The name of a member's connection.
     pub fn client_name(&self, id: HolderId) -> String {
-        format!("{}{id}", self.client_prefix)
+        format!("{}{id}", self.client_prefix())
     }
 
     /// The name of a connection that many members live on, and the channel that its own health is
@@ -101,7 +109,7 @@ impl Names {
     /// The channel that a link follows as long as one of its members is on the lock channel: its name
     /// cannot tell. Nothing is ever said on it.
     pub fn mark(&self, link: LinkId) -> String {
-        format!("{}-{link}", self.channel)
+        format!("{}-{link}", self.channel())
     }
 
     /// The lock channel that one of the names derived from it belongs to, by their forms; a lock
@@ -118,18 +126,18 @@ impl Names {
     /// The name that all members of portalocker 3.2.0 and older share. `None` for a channel that they
     /// cannot name a connection after.
     pub fn legacy_client_name(&self) -> Option<&str> {
-        self.client_prefix.strip_suffix('-')
+        self.client_prefix().strip_suffix('-')
     }
 
     /// The id of the member whose connection bears this very name, neighbours excluded.
     pub fn member_of(&self, client_name: &str) -> Option<HolderId> {
-        HolderId::parse(client_name.strip_prefix(&self.client_prefix)?)
+        HolderId::parse(client_name.strip_prefix(self.client_prefix())?)
     }
 
     /// Where answers to a ping go.
     pub fn response_channel(&self, to: &ReplyTo) -> String {
         match to {
-            ReplyTo::Token(token) => format!("{}-{token:032x}", self.channel),
+            ReplyTo::Token(token) => format!("{}-{token:032x}", self.channel()),
             ReplyTo::Name(name) => name.to_string(),
         }
     }
@@ -137,7 +145,7 @@ impl Names {
     /// Reads a response channel.
     pub fn reply_to(&self, channel: &str) -> ReplyTo {
         let token = channel
-            .strip_prefix(&self.channel)
+            .strip_prefix(self.channel())
             .and_then(|rest| rest.strip_prefix('-'))
             .and_then(HolderId::parse);
         match token {
@@ -150,9 +158,9 @@ impl Names {
 /// `CLIENT SETNAME` takes printable ASCII without spaces. A channel that has anything else is
 /// percent-encoded and gets a separator that no plain channel's members have (`~` before the id), so
 /// that no member of another channel ever bears the same name.
-fn client_prefix(channel: &str) -> String {
+fn escaped_prefix(channel: &str) -> Option<Box<str>> {
     if channel.bytes().all(|b| b.is_ascii_graphic()) {
-        return format!("{channel}-lock-");
+        return None;
     }
     let mut prefix = String::new();
     for byte in channel.bytes() {
@@ -162,7 +170,7 @@ fn client_prefix(channel: &str) -> String {
             b => prefix.push_str(&format!("%{b:02X}")),
         }
     }
-    prefix + "-lock~"
+    Some((prefix + "-lock~").into())
 }
 
 #[cfg(test)]

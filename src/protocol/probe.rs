@@ -11,8 +11,8 @@ use super::id::{LinkId, MemberId};
 pub(super) enum Probe {
     /// No ping was sent yet.
     Unasked,
-    /// Answers are missing, or may be.
-    Open(Open),
+    /// Answers are missing, or may be. Boxed: whoever holds has none, and there may be many of those.
+    Open(Box<Open>),
     /// Everybody counted at the ping has answered.
     Resolved {
         /// Since when.

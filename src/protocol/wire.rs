@@ -1,6 +1,8 @@
 //! Messages as bytes. Deployed peers fix the form (section 2 of `docs/protocol.md`); what we add is
 //! ignored by all of them (section 3).
 
+use std::sync::Arc;
+
 use serde_json::{Map, Value, json};
 
 use super::contender::{Bears, Suspect};
@@ -15,7 +17,7 @@ const QUEUE: u64 = 1;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Disclosure {
     /// The host's name.
-    pub host: Option<String>,
+    pub host: Option<Arc<str>>,
     /// The process's id.
     pub pid: Option<u64>,
     /// The label that the application chose.
@@ -170,7 +172,7 @@ fn read_queue_standing(fields: &Map<String, Value>, holds: Option<Mode>) -> Opti
 
 fn read_disclosure(fields: &Map<String, Value>) -> Disclosure {
     Disclosure {
-        host: text(fields, "host").map(str::to_owned),
+        host: text(fields, "host").map(Arc::from),
         pid: fields.get("pid").and_then(Value::as_u64),
         label: text(fields, "label").map(str::to_owned),
         since_ms: fields.get("since_ms").and_then(Value::as_u64),

@@ -25,6 +25,7 @@ mod readers;
 mod reaping;
 mod recovery;
 mod resources;
+mod shared;
 mod sleepers;
 mod started;
 mod storm;

@@ -30,8 +30,8 @@ impl Worker {
         Self::spawn_with(url, name, &[])
     }
 
-    /// Starts one with options of its lock and client: `health_ms=`, `unavailable_ms=`, `connect_ms=` and
-    /// `fencing=`, with a number.
+    /// Starts one with options of its lock and client: `health_ms=`, `unavailable_ms=`, `connect_ms=`,
+    /// `fencing=` and `shared=`, with a number.
     pub fn spawn_with(url: &str, name: &str, options: &[&str]) -> Self {
         Self::spawn_program(
             Command::new(std::env::current_exe().unwrap())
@@ -170,6 +170,10 @@ fn options_of<'a>(words: impl Iterator<Item = &'a str>) -> (ClientOptions, LockO
             "unavailable_ms" => lock.unavailable_timeout(span).is_ok(),
             "fencing" => {
                 lock.fencing(!span.is_zero());
+                true
+            }
+            "shared" => {
+                client.shared_connection(!span.is_zero());
                 true
             }
             _ => false,

@@ -114,7 +114,7 @@ impl Contender {
             self.number += 1;
         }
         self.stale = false;
-        self.probe = Probe::Open(Open::new(now, patience, is_roll_call));
+        self.probe = Probe::Open(Box::new(Open::new(now, patience, is_roll_call)));
         let (number, exact) = (self.number, self.want_exact);
         self.outputs.push_back(Output::Ask { number, exact, subscribe });
     }

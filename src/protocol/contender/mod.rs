@@ -59,7 +59,7 @@ pub struct Contender {
     left_as: Option<Mode>,
     outputs: VecDeque<Output>,
     mutant: Option<Mutant>,
-    late: Option<(HolderId, Mode)>,
+    late: Option<Box<(HolderId, Mode)>>,
 }
 
 impl Contender {
@@ -163,7 +163,12 @@ impl Contender {
 
     /// Next thing to do, oldest first. To be emptied after every input.
     pub fn next_output(&mut self) -> Option<Output> {
-        self.outputs.pop_front()
+        let next = self.outputs.pop_front();
+        if next.is_none() && self.phase == Phase::Held {
+            // A holder has little to say, and there may be many.
+            self.outputs = VecDeque::new();
+        }
+        next
     }
 
     /// The earliest timer, and when it is due.
@@ -195,7 +200,7 @@ impl Contender {
             Input::Stop(_) => self.leave(),
             Input::Unsubscribed => self.unsubscribed(now),
         }
-        if let Some((id, wants)) = late {
+        if let Some((id, wants)) = late.map(|late| *late) {
             self.roster.overwrite(MemberId::Hex(id), waiting(wants));
         }
         self.decide(now);
@@ -258,7 +263,7 @@ impl Contender {
             return;
         }
         if self.is_mutant(Mutant::PingOverwritesPong) {
-            self.late = Some((id, wants));
+            self.late = Some(Box::new((id, wants)));
             return;
         }
         self.roster.note(MemberId::Hex(id), waiting(wants));
@@ -411,11 +416,11 @@ impl Hash for Contender {
         (self.id, self.wants, self.phase, &self.outputs).hash(hasher);
         match self.phase {
             Phase::Joining => {
-                (self.heard_ping, self.stale, &self.roster, self.late).hash(hasher);
+                (self.heard_ping, self.stale, &self.roster, &self.late).hash(hasher);
                 (self.counting, self.want_exact, self.exact_refused).hash(hasher);
             }
             Phase::Waiting => {
-                (&self.roster, self.late, self.stale, &self.probe).hash(hasher);
+                (&self.roster, &self.late, self.stale, &self.probe).hash(hasher);
                 (self.counting, self.want_exact, self.exact_refused).hash(hasher);
             }
             Phase::Aside | Phase::SteppingAside => {
