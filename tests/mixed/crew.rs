@@ -1,5 +1,7 @@
 //! The workers, in every language, and where they work.
 
+use std::fs::OpenOptions;
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
@@ -12,7 +14,7 @@ use crate::support::worker::Worker;
 use crate::support::{Server, go, peers, wait_until};
 use crate::worker;
 
-pub const NAME: &str = "mixed";
+const NAME: &str = "mixed";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Language {
@@ -78,7 +80,7 @@ pub struct Task {
 
 /// A server, and a folder with the files that the workers share.
 pub struct Site {
-    pub server: Server,
+    server: Server,
     built: Built,
     folder: TempDir,
 }
@@ -92,17 +94,24 @@ impl Site {
         site
     }
 
-    pub fn journal(&self) -> PathBuf {
+    fn journal(&self) -> PathBuf {
         self.folder.path().join("journal")
     }
 
     /// The folder that is there as long as somebody is inside.
-    pub fn marker(&self) -> PathBuf {
+    fn marker(&self) -> PathBuf {
         self.folder.path().join("inside")
     }
 
     pub fn read(&self) -> String {
         std::fs::read_to_string(self.journal()).unwrap()
+    }
+
+    /// To be said of a worker that is inside, and has been stopped, before it dies.
+    pub fn note_death(&self, label: &str) {
+        let mut journal = OpenOptions::new().append(true).open(self.journal()).unwrap();
+        journal.write_all(worker::line("kill", label, 0).as_bytes()).unwrap();
+        std::fs::remove_dir(self.marker()).unwrap();
     }
 
     /// A worker that is ready to begin.
@@ -128,11 +137,19 @@ impl Site {
     /// What is to be said when all workers have ended.
     pub fn judge(&self, crew: &[(String, Fate)]) -> Verdict {
         let counter = std::fs::read_to_string(self.folder.path().join("counter")).unwrap();
-        let journal = self.read();
-        let verdict = judge(&journal, counter.trim().parse().unwrap(), crew);
+        let verdict = judge(&self.read(), counter.trim().parse().unwrap(), crew);
         assert!(!self.marker().exists());
         let gone = wait_until(Duration::from_secs(10), || self.server.members(NAME) == 0);
         assert!(gone, "{:?}", self.server.clients());
-        verdict.unwrap_or_else(|why| panic!("{why}\n{journal}"))
+        verdict.unwrap_or_else(|why| panic!("{why}"))
+    }
+}
+
+impl Drop for Site {
+    /// What has happened, for whoever has to find out why.
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("the journal:\n{}", self.read());
+        }
     }
 }

@@ -21,8 +21,13 @@ pub struct Verdict {
     pub sections: u64,
     /// Those that were entered while somebody else waited.
     pub contended: u64,
-    /// The longest that all those waited who were served, and for how long the lock was looked at.
+    /// Those that were entered after the last death.
+    pub after_deaths: u64,
+    /// The longest that anybody waited who was served.
     pub longest_wait_ms: i64,
+    /// The longest from a death to when the next was in.
+    pub slowest_takeover_ms: i64,
+    /// From the first line to the last end.
     pub span_ms: i64,
 }
 
@@ -50,6 +55,8 @@ struct Court<'a> {
     served: BTreeMap<&'a str, u64>,
     dead: BTreeSet<&'a str>,
     highest: u64,
+    /// Whether the latest who was inside has died there.
+    vacant: bool,
     /// When the latest entered or left.
     latest: i64,
 }
@@ -109,6 +116,11 @@ impl<'a> Court<'a> {
         self.verdict.contended += u64::from(!self.wanting.is_empty());
         let waited = (line.at - since) / 1_000_000;
         self.verdict.longest_wait_ms = self.verdict.longest_wait_ms.max(waited);
+        if std::mem::take(&mut self.vacant) {
+            let after = (line.at - self.latest) / 1_000_000;
+            self.verdict.slowest_takeover_ms = self.verdict.slowest_takeover_ms.max(after);
+        }
+        self.verdict.after_deaths += 1;
         self.highest = line.token;
         self.inside = Some((line.label, line.token));
         self.pass(line.at)
@@ -118,6 +130,8 @@ impl<'a> Court<'a> {
         match self.inside.take() {
             Some((label, _)) if label == line.label && line.event == "kill" => {
                 self.dead.insert(label);
+                self.vacant = true;
+                self.verdict.after_deaths = 0;
             }
             Some((label, token)) if label == line.label && token == line.token => {
                 self.verdict.sections += 1;
@@ -150,6 +164,12 @@ impl<'a> Court<'a> {
     }
 }
 
+/// Whether the latest who has come or gone is this one, and has come.
+pub fn is_inside(journal: &str, label: &str) -> bool {
+    let latest = journal.lines().rfind(|line| !line.starts_with("want "));
+    latest.and_then(Line::parse).is_some_and(|line| line.event == "enter" && line.label == label)
+}
+
 /// Two workers, and one that dies; nothing is wrong with it.
 const SOUND: &str = "\
 want a 0 10
@@ -174,8 +194,11 @@ fn tried(journal: &str, counter: u64) -> Result<Verdict, String> {
 fn the_judge_accepts_what_is_sound() {
     for counter in [3, 4] {
         let verdict = tried(SOUND, counter).unwrap();
-        assert_eq!((verdict.sections, verdict.contended), (3, 2));
+        assert_eq!((verdict.sections, verdict.contended, verdict.after_deaths), (3, 2, 1));
     }
+    assert!(!is_inside(SOUND, "a"));
+    let (earlier, _) = SOUND.split_once("leave a").unwrap();
+    assert!(is_inside(earlier, "a") && !is_inside(earlier, "b"));
 }
 
 #[test]

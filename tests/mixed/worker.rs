@@ -76,7 +76,7 @@ impl Book {
 
     /// One write to a file opened for appending is one line, however many processes write.
     fn note(&self, event: &str, token: u64) {
-        let line = format!("{event} {} {token} {}\n", self.label, monotonic());
+        let line = line(event, &self.label, token);
         (&self.journal).write_all(line.as_bytes()).unwrap();
     }
 
@@ -88,6 +88,11 @@ impl Book {
         std::thread::sleep(self.inside);
         self.counter.write_all_at(format!("{:016}", number + 1).as_bytes(), 0).unwrap();
     }
+}
+
+/// A line of the journal.
+pub fn line(event: &str, label: &str, token: u64) -> String {
+    format!("{event} {label} {token} {}\n", monotonic())
 }
 
 /// The clock that the other languages read; `Instant` does not show it.
