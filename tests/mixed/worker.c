@@ -58,7 +58,7 @@ static void count(long inside_ms)
 static void lost(void *context, const pl_loss *loss)
 {
     (void)context;
-    (void)loss;
+    fprintf(stderr, "%s: %s\n", label, loss->message);
     note("lost", 0);
 }
 

@@ -82,7 +82,10 @@ static void run(char **args)
     std::fstream counter("counter", std::ios::in | std::ios::out);
     const portalock::client client(args[1]);
     portalock::lock lock(client, args[2], portalock::lock_options().fencing());
-    lock.on_lost([&](const portalock::loss &) { book.note("lost"); });
+    lock.on_lost([&](const portalock::loss &loss) {
+        std::cerr << args[4] << ": " << loss.message << '\n';
+        book.note("lost");
+    });
     std::cout << "worker> ready" << std::endl;
     must(std::cin.get() != EOF, "begin");
     for (long left = std::stol(args[5]); left > 0; left--) {

@@ -26,7 +26,10 @@ def count(inside)
 end
 
 lock = Portalock::Client.new(url).lock(name, fencing: true)
-lock.on_lost { note("lost") }
+lock.on_lost do |loss|
+  warn "#{LABEL}: #{loss.message}"
+  note("lost")
+end
 puts "worker> ready"
 abort "#{LABEL}: cannot begin" unless $stdin.gets
 

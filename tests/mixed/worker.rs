@@ -41,7 +41,10 @@ pub fn serve() {
     options.fencing(true);
     let lock = client.lock(name, options).unwrap();
     let told = book.clone();
-    lock.on_lost(Some(Box::new(move |_| told.note("lost", 0))));
+    lock.on_lost(Some(Box::new(move |loss| {
+        eprintln!("{}: {}", told.label, loss.message);
+        told.note("lost", 0);
+    })));
     println!("worker> ready");
     assert_ne!(std::io::stdin().read_line(&mut String::new()).unwrap(), 0, "cannot begin");
     for _ in 0..sections.parse().unwrap() {
