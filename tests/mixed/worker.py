@@ -43,8 +43,13 @@ def section(lock):
     lock.release()
 
 
+# A portalocker that misses an answer ends, after this long, whoever has not answered; that may be one who
+# has joined since and was never asked, if as many have joined as have left at each of its counts meanwhile.
+# Where many come and go all the time a second is too short.
+PATIENCE = 30
 LOCK = portalocker.RedisLock(
     NAME,
+    unavailable_timeout=PATIENCE,
     connection=redis.Redis.from_url(URL, decode_responses=True),
     on_lost=lambda lock: note("lost"),
     interrupt_on_lost=False,
