@@ -87,6 +87,16 @@ fn callables_are_called_and_destroyed_with_clang() {
 }
 
 #[test]
+fn odd_orders_harm_nothing_with_gcc() {
+    runs(GCC, "c++20", &[], "tests/cpp/trouble.cpp");
+}
+
+#[test]
+fn odd_orders_harm_nothing_with_clang() {
+    runs(CLANG, "c++17", &[], "tests/cpp/trouble.cpp");
+}
+
+#[test]
 fn nothing_needs_exceptions_with_gcc() {
     runs(GCC, "c++17", BARE, "tests/cpp/nothrow.cpp");
 }
