@@ -108,7 +108,7 @@ fn nothing_needs_exceptions_with_clang() {
 
 #[test]
 fn a_child_is_refused_what_it_inherits() {
-    runs(GCC, "c++17", &[], "tests/cpp/fork.cpp");
+    runs(GCC, "c++20", &[], "tests/cpp/fork.cpp");
 }
 
 fn end_of(flags: &[&str], what: &str) -> Output {
