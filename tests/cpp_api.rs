@@ -125,8 +125,13 @@ fn end_of(flags: &[&str], what: &str) -> Output {
 
 #[test]
 fn a_callback_that_throws_ends_the_program() {
-    let outcome = end_of(&[], "callback");
-    assert_eq!(outcome.status.signal(), Some(libc::SIGABRT), "{outcome:?}");
+    for what in ["callback", "acquired", "log"] {
+        let outcome = end_of(&[], what);
+        assert_eq!(outcome.status.signal(), Some(libc::SIGABRT), "{what}: {outcome:?}");
+        // It is C++ that ends it, where it was thrown: nothing has gone through C.
+        let said = String::from_utf8_lossy(&outcome.stderr);
+        assert!(said.contains("terminate called after throwing"), "{what}: {said}");
+    }
 }
 
 #[test]
