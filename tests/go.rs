@@ -29,6 +29,20 @@ fn the_sources_are_formatted_and_have_no_known_faults() {
     }
 }
 
+/// `go` of somebody who uses it needs to fetch this and nothing else.
+#[test]
+fn the_module_needs_no_other() {
+    let needed = output(go("bindings/go").args([
+        "list",
+        "-deps",
+        "-f",
+        "{{if not .Standard}}{{.ImportPath}}{{end}}",
+        ".",
+    ]));
+    let module = output(go("bindings/go").args(["list", "-m"]));
+    assert_eq!(needed.trim(), module.trim());
+}
+
 #[test]
 fn the_tests_pass_with_the_race_detector() {
     tests(go("bindings/go").args(["test", "-race", "-run=^Test"]), 20);

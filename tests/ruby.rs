@@ -46,6 +46,11 @@ fn waits_are_interrupted_and_leave_nobody_behind() {
 }
 
 #[test]
+fn odd_orders_harm_nothing() {
+    passes("test_trouble.rb");
+}
+
+#[test]
 fn a_loss_is_told() {
     passes("test_loss.rb");
 }
