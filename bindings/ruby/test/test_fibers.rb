@@ -10,7 +10,8 @@ class TinyScheduler
     @writable = {}
     @timers = {}
     @woken = Thread::Queue.new
-    @blocked = 0
+    # Nobody else keeps a fiber that waits to be woken from being garbage collected.
+    @blocked = {}
     @wake, @waker = IO.pipe
   end
 
@@ -19,7 +20,7 @@ class TinyScheduler
   end
 
   def run
-    step until @readable.empty? && @writable.empty? && @timers.empty? && @blocked.zero?
+    step until @readable.empty? && @writable.empty? && @timers.empty? && @blocked.empty?
   end
 
   def close
@@ -47,10 +48,10 @@ class TinyScheduler
   def block(_blocker, timeout = nil)
     fiber = Fiber.current
     @timers[fiber] = now + timeout if timeout
-    @blocked += 1
+    @blocked[fiber] = true
     Fiber.yield || false
   ensure
-    @blocked -= 1
+    @blocked.delete(fiber)
     @timers.delete(fiber)
   end
 

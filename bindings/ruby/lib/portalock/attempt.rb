@@ -42,6 +42,11 @@ module Portalock
       end
     end
 
+    # @return [Boolean]
+    def orphaned?
+      @orphaned
+    end
+
     # As {#wait}, but not for what has not begun.
     def await_end
       wait if @under_way

@@ -101,6 +101,11 @@ module Portalock
     end
 
     # @api private
+    def start_pump
+      @pump.start(@handle)
+    end
+
+    # @api private
     def pointer
       @handle.pointer
     end

@@ -9,6 +9,7 @@ module Portalock
       @pointer = pointer
       @free = free
       @pid = Process.pid
+      @closing = Mutex.new
       ObjectSpace.define_finalizer(self, Handle.releaser(free, pointer.address, @pid))
     end
 
@@ -46,13 +47,23 @@ module Portalock
     def close
       return if forked?
 
-      pointer = @pointer
-      @pointer = nil
-      return unless pointer
+      @closing.synchronize do
+        pointer = @pointer
+        @pointer = nil
+        next unless pointer
 
-      ObjectSpace.undefine_finalizer(self)
-      # Handles that were freed before are left alone, so that two threads here do no harm.
-      Native.public_send(@free, pointer)
+        ObjectSpace.undefine_finalizer(self)
+        Native.public_send(@free, pointer)
+      end
+    end
+
+    # For what belongs to the handle and must not be closed meanwhile: the number of a descriptor would be
+    # that of another file then.
+    #
+    # @yieldparam pointer [FFI::Pointer]
+    # @raise [Forked, Invalid]
+    def kept_open
+      @closing.synchronize { yield pointer }
     end
   end
 end

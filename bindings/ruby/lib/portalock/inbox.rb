@@ -29,6 +29,13 @@ module Portalock
       end
     end
 
+    # Waits for the end of an attempt that nobody wants any more, if there is one: whoever made it may have
+    # been interrupted once more while it waited for that.
+    def settle
+      attempt = @mutex.synchronize { @attempt }
+      attempt.await_end if attempt&.orphaned?
+    end
+
     # An attempt could not begin.
     def forget(attempt)
       @mutex.synchronize { @attempt = nil if @attempt.equal?(attempt) }

@@ -19,7 +19,6 @@ module Portalock
       @name = Arguments.text(name, "the name").dup.freeze
       # Not for its own use: the client must not be garbage collected while there are locks of it.
       @client = client
-      @pump = pump
       pointer = Arguments.options(:lock, settings) do |options|
         Native.fetch(:pl_lock_new, :pointer, client.pointer, @name, options)
       end
@@ -225,9 +224,10 @@ module Portalock
       timeout = Arguments.timeout(timeout)
       mode = Arguments.mode(shared)
       pointer = @handle.pointer
-      @pump.start
+      @client.start_pump
+      @inbox.settle
       Thread.handle_interrupt(Object => :never) { start(attempt, pointer, mode, timeout) }
-      @pump.start # Again, should it have been killed in between.
+      @client.start_pump # Again, should it have been killed in between.
       error = attempt.wait
       raise error if error
     end

@@ -28,13 +28,16 @@ module Portalock
     end
 
     # Makes sure that the thread runs: it is started when it is first needed, and anew if it was killed.
-    def start
+    #
+    # @param handle [Handle] the client's; not kept
+    # @raise [Forked, Invalid]
+    def start(handle)
       return if @running
 
       @mutex.synchronize do
         next if @running
 
-        @io ||= open
+        @io ||= handle.kept_open { open }
         Thread.handle_interrupt(Object => :never) do
           # What has ended while it did not run is told first, so that the locks can be used again.
           drain
