@@ -4,60 +4,14 @@
 mod support;
 
 use std::io::BufReader;
-use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::OnceLock;
 use std::time::Duration;
 
 use tempfile::TempDir;
 
-use support::program::{await_line, library, root};
+use support::golang::{go, home};
+use support::program::{await_line, root};
 use support::{Server, die_with_parent, signal, wait_until};
-
-/// What the `go` command needs; kept from one run to the next, since its cache is worth minutes.
-fn home() -> &'static Path {
-    static HOME: OnceLock<PathBuf> = OnceLock::new();
-    HOME.get_or_init(|| {
-        let home = library().ancestors().nth(2).unwrap().join("go");
-        std::fs::create_dir_all(home.join("lib")).unwrap();
-        furnish(&home);
-        home
-    })
-}
-
-/// Other processes may do the same just now: everything is put in place whole, and alike.
-fn furnish(home: &Path) {
-    let lib = home.join("lib");
-    let draft = TempDir::new_in(home).unwrap();
-    for name in ["libportalock.so", "libportalock.so.0"] {
-        symlink(library(), draft.path().join(name)).unwrap();
-        std::fs::rename(draft.path().join(name), lib.join(name)).unwrap();
-    }
-    let package = format!(
-        "Name: portalock\nDescription: distributed locks\nVersion: {}\n\
-         Libs: -L\"{}\" -lportalock\nCflags: -I\"{}\"\n",
-        env!("CARGO_PKG_VERSION"),
-        lib.display(),
-        root().join("include").display(),
-    );
-    std::fs::write(draft.path().join("portalock.pc"), package).unwrap();
-    std::fs::rename(draft.path().join("portalock.pc"), lib.join("portalock.pc")).unwrap();
-}
-
-/// Nothing of the user's settings plays a part, and nothing is fetched from anywhere.
-fn go(folder: &str) -> Command {
-    let mut command = Command::new("go");
-    command
-        .current_dir(root().join(folder))
-        .env("PKG_CONFIG_PATH", home().join("lib"))
-        .env("LD_LIBRARY_PATH", home().join("lib"))
-        .env("GOCACHE", home().join("cache"))
-        .env("GOPATH", home().join("path"))
-        .envs([("GOPROXY", "off"), ("GOENV", "off"), ("GOWORK", "off"), ("GOTOOLCHAIN", "local")])
-        .envs([("CGO_ENABLED", "1"), ("GOFLAGS", "")]);
-    command
-}
 
 fn output(command: &mut Command) -> String {
     die_with_parent(command);
