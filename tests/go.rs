@@ -4,27 +4,14 @@
 mod support;
 
 use std::io::BufReader;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use tempfile::TempDir;
 
-use support::golang::{go, home};
+use support::go::{build, command as go, home, output, text};
 use support::program::{await_line, root};
 use support::{Server, die_with_parent, signal, wait_until};
-
-fn output(command: &mut Command) -> String {
-    die_with_parent(command);
-    let outcome = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
-    let said = text(&outcome);
-    assert!(outcome.status.success(), "{command:?}: {}\n{said}", outcome.status);
-    said
-}
-
-fn text(outcome: &Output) -> String {
-    String::from_utf8_lossy(&outcome.stdout).into_owned()
-        + &String::from_utf8_lossy(&outcome.stderr)
-}
 
 /// A test that passes for having found nothing to do would be worth nothing.
 fn tests(command: &mut Command, at_least: usize) {
@@ -35,11 +22,25 @@ fn tests(command: &mut Command, at_least: usize) {
 
 #[test]
 fn the_sources_are_formatted_and_have_no_known_faults() {
-    for folder in ["bindings/go", "examples/go"] {
+    for folder in ["bindings/go", "examples/go", "tests/mixed/go"] {
         output(go(folder).args(["vet", "./..."]));
         let mut format = Command::new("gofmt");
         assert_eq!(output(format.current_dir(root().join(folder)).args(["-l", "."])), "");
     }
+}
+
+/// `go` of somebody who uses it needs to fetch this and nothing else.
+#[test]
+fn the_module_needs_no_other() {
+    let needed = output(go("bindings/go").args([
+        "list",
+        "-deps",
+        "-f",
+        "{{if not .Standard}}{{.ImportPath}}{{end}}",
+        ".",
+    ]));
+    let module = output(go("bindings/go").args(["list", "-m"]));
+    assert_eq!(needed.trim(), module.trim());
 }
 
 #[test]
@@ -77,7 +78,7 @@ struct Examples {
 impl Examples {
     fn build(name: &str) -> Self {
         let dir = TempDir::new().unwrap();
-        output(go("examples/go").args(["build", "-o"]).arg(dir.path()).arg(format!("./{name}")));
+        build("examples/go", &format!("./{name}"), dir.path());
         Self { dir }
     }
 

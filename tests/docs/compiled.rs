@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use crate::markdown::{Block, Page, blocks};
 use crate::run::{at, run, run_program};
 use crate::support::Server;
-use crate::support::golang::{go, home};
+use crate::support::go::{command as go, home};
 use crate::support::program::{Program, library, root};
 
 /// Pages that show no program in one of the languages would make its test an empty one.

@@ -8,8 +8,8 @@ use tempfile::TempDir;
 
 use crate::markdown::{Block, blocks};
 use crate::run::{SERVER, at, run, run_program};
-use crate::support::Server;
-use crate::support::program::{library, root};
+use crate::support::program::{library, root, ruby};
+use crate::support::{Server, peers};
 
 // --- Ruby -----------------------------------------------------------------------------------------
 
@@ -34,22 +34,21 @@ fn ruby_runs() {
         let server = Server::start();
         let source = server.dir().join("snippet.rb");
         std::fs::write(&source, ruby_source(&server, block)).unwrap();
-        let mut command = Command::new("ruby");
-        command.arg("-I").arg(root().join("bindings/ruby/lib")).env("PORTALOCK_LIBRARY", library());
-        match block.is_not_run() {
-            true => drop(run(&block.place(), command.arg("-c").arg(&source))),
-            false => run_program(block, command.arg(&source)),
+        if block.is_not_run() {
+            run(&block.place(), Command::new("ruby").arg("-c").arg(&source));
+            continue;
         }
+        let said = run_program(block, &mut ruby(source.to_str().unwrap()));
+        let is_clean = !said.contains("warning:") || !block.body.contains(SERVER);
+        assert!(is_clean, "{}: {said}", block.place());
     }
 }
 
 // --- Python ---------------------------------------------------------------------------------------
 
-/// The interpreter with the newest portalocker of those that the tests know. `./dev test` installs it.
-fn python() -> PathBuf {
-    let peers =
-        std::env::var_os("PORTALOCK_PEERS").map_or(root().join("target/peers"), PathBuf::from);
-    peers.join("4.4.2/bin/python")
+/// The newest portalocker of those that the tests know.
+fn python() -> Command {
+    Command::new(peers::python("4.4.2"))
 }
 
 /// Compiles it, and looks whether there is what it imports.
@@ -65,9 +64,9 @@ fn python_compiles_and_programs_run() {
         let server = Server::start();
         let source = server.dir().join("snippet.py");
         std::fs::write(&source, at(&server, &block)).unwrap();
-        run(&block.place(), Command::new(python()).args(["-c", CHECK]).arg(&source));
+        run(&block.place(), python().args(["-c", CHECK]).arg(&source));
         if block.body.contains(SERVER) && !block.is_not_run() {
-            run_program(&block, Command::new(python()).arg(&source));
+            run_program(&block, python().arg(&source));
         }
     }
 }

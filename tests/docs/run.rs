@@ -15,16 +15,21 @@ pub const SERVER: &str = "redis://127.0.0.1:6379";
 /// Longer than a build takes on a busy machine.
 const LIMIT: Duration = Duration::from_secs(240);
 
-/// The text of a block, with the address of a server that is there.
+/// The text of a block that is to be run, with the address of a server that is there. It must not reach for
+/// any other.
 pub fn at(server: &Server, block: &Block) -> String {
+    let others = block.body.replace(SERVER, "");
+    let is_alone = !others.contains("redis://") && !others.contains("unix://");
+    assert!(is_alone || block.is_not_run(), "{}: a server that is not there", block.place());
     block.body.replace(SERVER, &server.tcp_url())
 }
 
 /// Runs a program of a page. Most say the same, if they get so far.
-pub fn run_program(block: &Block, command: &mut Command) {
+pub fn run_program(block: &Block, command: &mut Command) -> String {
     const WORDS: &str = "I am the only one here.";
     let said = run(&block.place(), command);
     assert!(said.contains(WORDS) || !block.body.contains(WORDS), "{}: {said}", block.place());
+    said
 }
 
 /// Runs a command to its end, which has to be a good one; what it says.

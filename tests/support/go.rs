@@ -1,12 +1,13 @@
-//! The `go` command, with the shared object that was built together with the test.
+//! The `go` command, and what it builds with the shared object that was built together with this test.
 
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output};
 use std::sync::OnceLock;
 
 use tempfile::TempDir;
 
+use super::die_with_parent;
 use super::program::{library, root};
 
 /// What the `go` command needs; kept from one run to the next, since its cache is worth minutes.
@@ -39,9 +40,8 @@ fn furnish(home: &Path) {
     std::fs::rename(draft.path().join("portalock.pc"), lib.join("portalock.pc")).unwrap();
 }
 
-/// The `go` command, in a folder of the sources or wherever an absolute path leads. Nothing of the user's
-/// settings plays a part, and nothing is fetched from anywhere.
-pub fn go(folder: &str) -> Command {
+/// Nothing of the user's settings plays a part, and nothing is fetched from anywhere.
+pub fn command(folder: &str) -> Command {
     let mut command = Command::new("go");
     command
         .current_dir(root().join(folder))
@@ -52,4 +52,23 @@ pub fn go(folder: &str) -> Command {
         .envs([("GOPROXY", "off"), ("GOENV", "off"), ("GOWORK", "off"), ("GOTOOLCHAIN", "local")])
         .envs([("CGO_ENABLED", "1"), ("GOFLAGS", "")]);
     command
+}
+
+pub fn output(command: &mut Command) -> String {
+    die_with_parent(command);
+    let outcome = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let said = text(&outcome);
+    assert!(outcome.status.success(), "{command:?}: {}\n{said}", outcome.status);
+    said
+}
+
+pub fn text(outcome: &Output) -> String {
+    String::from_utf8_lossy(&outcome.stdout).into_owned()
+        + &String::from_utf8_lossy(&outcome.stderr)
+}
+
+/// Puts the program of a package into a folder, under the package's name. It is to run with
+/// `LD_LIBRARY_PATH` as [`command`] sets it.
+pub fn build(folder: &str, package: &str, into: &Path) {
+    output(command(folder).args(["build", "-o"]).arg(into).arg(package));
 }
