@@ -9,7 +9,6 @@ mod commands;
 mod crash;
 mod dice;
 mod exclusion;
-mod fence_doc;
 mod fencing;
 mod garbage;
 mod health;
