@@ -3,6 +3,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod acl_doc;
 mod calls;
 mod clocks;
 mod commands;
