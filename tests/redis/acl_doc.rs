@@ -126,5 +126,12 @@ fn without_a_rule_is_missing_what_the_page_says() {
     for (rule, steps) in &found {
         println!("| `{rule}` | {} |", steps.join(", "));
     }
-    assert_eq!(found, documented());
+    let documented = documented();
+    assert!(found.keys().eq(documented.keys()), "a rule without a row, or a row without a rule");
+    for (rule, steps) in found {
+        match documented[&rule][..] {
+            ["anything"] => assert!(!steps.is_empty(), "nothing fails without {rule}"),
+            _ => assert_eq!(steps, documented[&rule], "without {rule}"),
+        }
+    }
 }
