@@ -108,7 +108,9 @@ enum class errc : pl_status {
 
 } // namespace portalock
 
+/// @cond
 template <> struct std::is_error_code_enum<portalock::errc> : std::true_type {};
+/// @endcond
 
 namespace portalock {
 
