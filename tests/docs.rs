@@ -9,6 +9,8 @@ use support::Server;
 use support::program::{Program, library, root};
 
 const SERVER: &str = "redis://127.0.0.1:6379";
+/// Pages whose blocks in C stand in a function in which there are a client, a lock of it and an error.
+const FRAGMENTS: [&str; 1] = ["docs/operations.md"];
 
 /// Every page that people read.
 fn pages() -> Vec<PathBuf> {
@@ -40,7 +42,9 @@ fn guardian(page: &str, language: &str) -> Option<&'static str> {
         ("README.md", "cpp") => "tests/cpp_api.rs",
         ("README.md" | "docs/architecture.md", "") => "a drawing",
         ("docs/fencing.md", "c" | "sql") => "tests/redis/fence_doc.rs",
-        ("docs/operations.md", "acl") => "tests/redis/acl_doc.rs",
+        ("docs/operations.md", "text") => "tests/redis/acl.rs",
+        ("docs/operations.md", "console") => "tests/redis/settings.rs",
+        (page, "c") if FRAGMENTS.contains(&page) => "tests/docs.rs",
         // Fragments that go's own parser reads; they are not compiled.
         ("README.md" | "bindings/go/README.md", "go") => "tests/docs.rs",
         // Known gap: not run.
@@ -87,6 +91,49 @@ fn the_c_program_of_the_readme_runs() {
     let outcome =
         Program::compile(source.to_str().unwrap(), &["-lportalock"]).command().output().unwrap();
     assert_eq!(String::from_utf8_lossy(&outcome.stdout), "I am the only one here.\n");
+}
+
+#[test]
+fn the_fragments_in_c_run() {
+    let server = Server::start();
+    for page in FRAGMENTS {
+        let blocks = fences(&root().join(page)).into_iter().filter(|(l, _)| l == "c");
+        for (number, (_, body)) in blocks.enumerate() {
+            let source = server.dir().join(format!("fragment{number}.c"));
+            std::fs::write(&source, frame(&body, &server.url())).unwrap();
+            let program = Program::compile(source.to_str().unwrap(), &["-lportalock"]);
+            let outcome = program.command().output().unwrap();
+            assert!(outcome.status.success(), "{page}: {body}\n{outcome:?}");
+        }
+    }
+}
+
+/// A program around a fragment; it fails if the fragment ends with an error.
+fn frame(fragment: &str, url: &str) -> String {
+    format!(
+        "#include <portalock.h>
+#include <stdio.h>
+int main(void)
+{{
+    pl_client *client = NULL;
+    pl_lock *lock = NULL;
+    pl_error *error = NULL;
+    if (pl_client_new(\"{url}\", NULL, &client, &error) != PL_OK ||
+        pl_lock_new(client, \"nightly-report\", NULL, &lock, &error) != PL_OK)
+        return 2;
+    {{
+{fragment}
+    }}
+    if (error)
+        fprintf(stderr, \"%s\\n\", pl_error_message(error));
+    int failed = error != NULL;
+    pl_error_free(error);
+    pl_lock_free(lock);
+    pl_client_free(client);
+    return failed;
+}}
+"
+    )
 }
 
 #[test]

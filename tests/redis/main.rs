@@ -3,7 +3,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
-mod acl_doc;
+mod acl;
 mod calls;
 mod clocks;
 mod commands;
@@ -26,6 +26,7 @@ mod readers;
 mod reaping;
 mod recovery;
 mod resources;
+mod settings;
 mod sleepers;
 mod started;
 mod storm;
