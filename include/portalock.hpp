@@ -657,6 +657,8 @@ public:
     /// Ends one acquire, or keeps it from beginning.
     void stop(want &mine) noexcept
     {
+        if (is_inherited())
+            return;
         std::unique_lock<std::mutex> guard(mutex_);
         mine.stopped = true;
         changed_.notify_all();

@@ -4,73 +4,14 @@
 mod support;
 
 use std::io::BufReader;
-use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
-use std::sync::OnceLock;
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use tempfile::TempDir;
 
-use support::program::{await_line, library, root};
+use support::go::{build, command as go, home, output, text};
+use support::program::{await_line, root};
 use support::{Server, die_with_parent, signal, wait_until};
-
-/// What the `go` command needs; kept from one run to the next, since its cache is worth minutes.
-fn home() -> &'static Path {
-    static HOME: OnceLock<PathBuf> = OnceLock::new();
-    HOME.get_or_init(|| {
-        let home = library().ancestors().nth(2).unwrap().join("go");
-        std::fs::create_dir_all(home.join("lib")).unwrap();
-        furnish(&home);
-        home
-    })
-}
-
-/// Other processes may do the same just now: everything is put in place whole, and alike.
-fn furnish(home: &Path) {
-    let lib = home.join("lib");
-    let draft = TempDir::new_in(home).unwrap();
-    for name in ["libportalock.so", "libportalock.so.0"] {
-        symlink(library(), draft.path().join(name)).unwrap();
-        std::fs::rename(draft.path().join(name), lib.join(name)).unwrap();
-    }
-    let package = format!(
-        "Name: portalock\nDescription: distributed locks\nVersion: {}\n\
-         Libs: -L\"{}\" -lportalock\nCflags: -I\"{}\"\n",
-        env!("CARGO_PKG_VERSION"),
-        lib.display(),
-        root().join("include").display(),
-    );
-    std::fs::write(draft.path().join("portalock.pc"), package).unwrap();
-    std::fs::rename(draft.path().join("portalock.pc"), lib.join("portalock.pc")).unwrap();
-}
-
-/// Nothing of the user's settings plays a part, and nothing is fetched from anywhere.
-fn go(folder: &str) -> Command {
-    let mut command = Command::new("go");
-    command
-        .current_dir(root().join(folder))
-        .env("PKG_CONFIG_PATH", home().join("lib"))
-        .env("LD_LIBRARY_PATH", home().join("lib"))
-        .env("GOCACHE", home().join("cache"))
-        .env("GOPATH", home().join("path"))
-        .envs([("GOPROXY", "off"), ("GOENV", "off"), ("GOWORK", "off"), ("GOTOOLCHAIN", "local")])
-        .envs([("CGO_ENABLED", "1"), ("GOFLAGS", "")]);
-    command
-}
-
-fn output(command: &mut Command) -> String {
-    die_with_parent(command);
-    let outcome = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
-    let said = text(&outcome);
-    assert!(outcome.status.success(), "{command:?}: {}\n{said}", outcome.status);
-    said
-}
-
-fn text(outcome: &Output) -> String {
-    String::from_utf8_lossy(&outcome.stdout).into_owned()
-        + &String::from_utf8_lossy(&outcome.stderr)
-}
 
 /// A test that passes for having found nothing to do would be worth nothing.
 fn tests(command: &mut Command, at_least: usize) {
@@ -81,11 +22,25 @@ fn tests(command: &mut Command, at_least: usize) {
 
 #[test]
 fn the_sources_are_formatted_and_have_no_known_faults() {
-    for folder in ["bindings/go", "examples/go"] {
+    for folder in ["bindings/go", "examples/go", "tests/mixed/go"] {
         output(go(folder).args(["vet", "./..."]));
         let mut format = Command::new("gofmt");
         assert_eq!(output(format.current_dir(root().join(folder)).args(["-l", "."])), "");
     }
+}
+
+/// `go` of somebody who uses it needs to fetch this and nothing else.
+#[test]
+fn the_module_needs_no_other() {
+    let needed = output(go("bindings/go").args([
+        "list",
+        "-deps",
+        "-f",
+        "{{if not .Standard}}{{.ImportPath}}{{end}}",
+        ".",
+    ]));
+    let module = output(go("bindings/go").args(["list", "-m"]));
+    assert_eq!(needed.trim(), module.trim());
 }
 
 #[test]
@@ -123,7 +78,7 @@ struct Examples {
 impl Examples {
     fn build(name: &str) -> Self {
         let dir = TempDir::new().unwrap();
-        output(go("examples/go").args(["build", "-o"]).arg(dir.path()).arg(format!("./{name}")));
+        build("examples/go", &format!("./{name}"), dir.path());
         Self { dir }
     }
 

@@ -201,6 +201,24 @@ fn the_shared_object_is_small_stripped_and_exports_the_list() {
     assert_eq!(exported.concat(), list);
 }
 
+/// What a distribution ships may need the C library, what Rust unwinds with, and nothing else.
+#[test]
+fn the_shared_object_needs_nothing_unexpected() {
+    let dynamic = run(Command::new("readelf").arg("-d").arg(shared_object()));
+    let named = |kind: &str| -> Vec<&str> {
+        let lines = dynamic.lines().filter(|line| line.contains(kind));
+        lines.map(|line| line.split(['[', ']']).nth(1).unwrap()).collect()
+    };
+    assert_eq!(named("(SONAME)"), ["libportalock.so.0"]);
+    let known = ["libc.so.", "libgcc_s.so.", "libm.so.", "libpthread.so.", "libdl.so.", "ld-linux"];
+    for needed in named("(NEEDED)") {
+        assert!(known.iter().any(|name| needed.starts_with(name)), "{needed}");
+    }
+    // Nothing is looked for where it happened to be built.
+    assert!(!dynamic.contains("(RPATH)") && !dynamic.contains("(RUNPATH)"), "{dynamic}");
+    assert!(!dynamic.contains("(TEXTREL)"), "{dynamic}");
+}
+
 #[test]
 fn the_shared_object_is_loaded_in_ten_milliseconds() {
     let program = Program::compile("tests/c/load.c", &["-ldl"]);
@@ -255,6 +273,34 @@ fn find_package_finds_what_cargo_c_installs() {
     let from = setting("CMAKE_PREFIX_PATH", &prefix);
     refused_versions(&from);
     consume("cargo-c", &["-DHOW=find_package".into(), "-DWANTED=0.1".into(), from], true);
+}
+
+/// What cargo-c reads: it installs what is there, and under the names that CMake gives it.
+#[test]
+fn the_settings_for_cargo_c_name_what_there_is() {
+    let mut cargo = Command::new(env!("CARGO"));
+    let said =
+        run(cargo.args(["metadata", "--no-deps", "--format-version", "1"]).current_dir(root()));
+    let metadata: serde_json::Value = serde_json::from_str(&said).unwrap();
+    let package = &metadata["packages"][0];
+    let capi = &package["metadata"]["capi"];
+    assert!(package["features"]["capi"].is_array(), "cargo-c switches it on");
+    assert_eq!(package["targets"][0]["name"], "portalock");
+    // The soname of build.rs and of CMakeLists.txt, at version 0 too.
+    assert_eq!(capi["library"]["version_suffix_components"], 1);
+    assert_eq!(capi["header"]["subdirectory"], false);
+    assert_eq!(capi["header"]["generation"], false);
+    assert_eq!(capi["pkg_config"]["filename"], "portalock");
+    let mut assets = Vec::new();
+    for kind in ["include", "data"] {
+        let list = capi["install"][kind]["asset"].as_array().unwrap();
+        assets.extend(list.iter().map(|asset| asset["from"].as_str().unwrap()));
+    }
+    assert!(assets.iter().all(|asset| root().join(asset).is_file()), "{assets:?}");
+    let name = |path: &String| path.rsplit('/').next().unwrap().to_owned();
+    let (ours, theirs) = (expected_files(), assets.concat());
+    let sources = ours.iter().filter(|path| path.ends_with(".h") || path.ends_with(".hpp"));
+    assert!(sources.map(name).all(|name| theirs.contains(&name)), "{assets:?}");
 }
 
 fn refused_versions(from: &str) {

@@ -3,10 +3,10 @@
 mod support;
 
 use std::fs::File;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::Duration;
 
-use support::program::{library, root};
+use support::program::{root, ruby};
 use support::{die_with_parent, wait_until};
 
 /// Longer than any of them takes on a busy machine.
@@ -17,14 +17,8 @@ fn passes(file: &str) {
     let dir = tempfile::TempDir::new().unwrap();
     let log = dir.path().join("log");
     let out = File::create(&log).unwrap();
-    let mut command = Command::new("ruby");
-    command
-        .arg("-w")
-        .arg(root().join("bindings/ruby/test").join(file))
-        .env("PORTALOCK_LIBRARY", library())
-        .stdin(Stdio::null())
-        .stdout(out.try_clone().unwrap())
-        .stderr(out);
+    let mut command = ruby(&format!("bindings/ruby/test/{file}"));
+    command.stdin(Stdio::null()).stdout(out.try_clone().unwrap()).stderr(out);
     die_with_parent(&mut command);
     let mut child = command.spawn().expect("ruby cannot be run");
     let over = wait_until(LIMIT, || child.try_wait().unwrap().is_some());
@@ -49,6 +43,11 @@ fn locks_live_and_are_refused_as_documented() {
 #[test]
 fn waits_are_interrupted_and_leave_nobody_behind() {
     passes("test_interrupts.rb");
+}
+
+#[test]
+fn odd_orders_harm_nothing() {
+    passes("test_trouble.rb");
 }
 
 #[test]

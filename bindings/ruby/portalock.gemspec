@@ -13,7 +13,7 @@ Gem::Specification.new do |spec|
   spec.required_ruby_version = ">= 3.1"
   # The shared object is taken along if it was copied to lib/portalock before the gem is built.
   spec.files = Dir.chdir(__dir__) do
-    Dir["lib/**/*.rb", "lib/portalock/libportalock.*", "sig/*.rbs", "README.md"]
+    Dir["lib/**/*.rb", "lib/portalock/libportalock.*", "sig/*.rbs", "README.md", "LICENSE"]
   end
   spec.require_paths = ["lib"]
   spec.add_dependency "ffi", "~> 1.15"

@@ -16,6 +16,11 @@ static void in_the_child(const std::string &url, pl::lock held, pl::lock &conten
     THROWS(forked, contended.try_lock());
     THROWS(forked, contended.verify(1s));
     contended.cancel();
+#ifdef PORTALOCK_HAS_STOP_TOKEN
+    std::stop_source source;
+    source.request_stop();
+    THROWS(forked, held.lock(source.get_token()));
+#endif
     held.unlock();
     held = pl::lock();
     contended = pl::lock();
@@ -37,9 +42,14 @@ int main(int argc, char **argv)
         while (!over)
             contended.try_lock_for(1ms);
     };
-    std::thread first(contend), second(contend);
+    // It finds the turn taken, over and over: most children begin in the middle of that.
+    const auto insist = [&] {
+        while (!over)
+            held.try_lock();
+    };
+    std::thread first(contend), second(insist), third(insist);
     std::this_thread::sleep_for(20ms);
-    for (int i = 0; i < 5; i++) {
+    for (int i = 0; i < 20; i++) {
         const pid_t child = fork();
         if (child == 0)
             in_the_child(argv[1], std::move(held), contended);
@@ -49,6 +59,7 @@ int main(int argc, char **argv)
     over = true;
     first.join();
     second.join();
+    third.join();
     CHECK(held.is_held() && contended.is_held());
     held.verify(5s);
     return 0;

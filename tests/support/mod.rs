@@ -1,7 +1,9 @@
 //! What the tests with a real server need: the server, and other processes.
 #![allow(dead_code)]
 
+pub mod go;
 pub mod netns;
+pub mod peers;
 pub mod program;
 pub mod worker;
 

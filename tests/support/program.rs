@@ -21,6 +21,14 @@ pub fn library() -> PathBuf {
     path
 }
 
+/// Ruby, with a script of this repository that uses the gem.
+pub fn ruby(script: &str) -> Command {
+    let mut command = Command::new("ruby");
+    command.arg("-w").arg("-I").arg(root().join("bindings/ruby/lib")).arg(root().join(script));
+    command.env("PORTALOCK_LIBRARY", library());
+    command
+}
+
 /// A compiled program in a folder of its own, beside the library under the names that it is found by.
 pub struct Program {
     dir: TempDir,

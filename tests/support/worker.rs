@@ -6,14 +6,14 @@
 use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use portalock::{Client, ClientOptions, Lock, LockOptions, Mode, State, Wait};
 
-use super::{die_with_parent, signal, stop};
+use super::{die_with_parent, signal, stop, wait_until};
 
 const MARK: &str = "worker> ";
 
@@ -114,6 +114,12 @@ impl Worker {
     /// Whether it says nothing for so long.
     pub fn is_silent(&self, span: Duration) -> bool {
         self.line(span).is_none()
+    }
+
+    /// How it has ended; `None` if it has not, so long after.
+    pub fn status(&mut self, limit: Duration) -> Option<ExitStatus> {
+        wait_until(limit, || self.child.try_wait().unwrap().is_some());
+        self.child.try_wait().unwrap()
     }
 
     pub fn kill(&mut self) {

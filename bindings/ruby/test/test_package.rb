@@ -38,6 +38,12 @@ class PackageTest < PortalockTest
     "#{@dir}/portalock.gem"
   end
 
+  # What is handed out alone, the gem and the Go module, has to carry the terms with it.
+  def test_the_licence_is_that_of_the_whole
+    terms = File.read(File.join(ROOT, "LICENSE"))
+    %w[ruby go].each { |language| assert_equal terms, File.read(File.join(ROOT, "bindings", language, "LICENSE")) }
+  end
+
   # Where the system's ffi is found too.
   def home
     { "GEM_HOME" => "#{@dir}/home", "GEM_PATH" => ["#{@dir}/home", *Gem.path].join(":") }
@@ -56,6 +62,7 @@ class PackageTest < PortalockTest
     files = Dir.chdir("#{@dir}/home/gems/portalock-#{Portalock::VERSION}") { Dir["**/*.*"] }
     assert_includes files, "sig/portalock.rbs"
     assert_includes files, "README.md"
+    assert_path_exists "#{@dir}/home/gems/portalock-#{Portalock::VERSION}/LICENSE"
   end
 
   def test_a_gem_that_carries_the_library_needs_no_other
