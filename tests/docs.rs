@@ -10,7 +10,7 @@ use support::program::{Program, library, root};
 
 const SERVER: &str = "redis://127.0.0.1:6379";
 /// Pages whose blocks in C stand in a function in which there are a client, a lock of it and an error.
-const FRAGMENTS: [&str; 1] = ["docs/operations.md"];
+const FRAGMENTS: [&str; 2] = ["docs/migrating.md", "docs/operations.md"];
 
 /// Every page that people read.
 fn pages() -> Vec<PathBuf> {
@@ -44,6 +44,7 @@ fn guardian(page: &str, language: &str) -> Option<&'static str> {
         ("docs/fencing.md", "c" | "sql") => "tests/redis/fence_doc.rs",
         ("docs/operations.md", "text") => "tests/redis/acl.rs",
         ("docs/operations.md", "console") => "tests/redis/settings.rs",
+        ("docs/migrating.md", "python") => "tests/interop/users.rs",
         (page, "c") if FRAGMENTS.contains(&page) => "tests/docs.rs",
         // Fragments that go's own parser reads; they are not compiled.
         ("README.md" | "bindings/go/README.md", "go") => "tests/docs.rs",

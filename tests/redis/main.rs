@@ -26,6 +26,7 @@ mod readers;
 mod reaping;
 mod recovery;
 mod resources;
+mod rollout;
 mod settings;
 mod sleepers;
 mod started;
