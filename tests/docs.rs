@@ -10,7 +10,7 @@ use support::program::{Program, library, root};
 
 const SERVER: &str = "redis://127.0.0.1:6379";
 /// Pages whose blocks in C stand in a function in which there are a client, a lock of it and an error.
-const FRAGMENTS: [&str; 2] = ["docs/migrating.md", "docs/operations.md"];
+const FRAGMENTS: [&str; 3] = ["docs/migrating.md", "docs/operations.md", "docs/timeouts.md"];
 
 /// Every page that people read.
 fn pages() -> Vec<PathBuf> {
