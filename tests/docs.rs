@@ -10,7 +10,8 @@ use support::program::{Program, library, root};
 
 const SERVER: &str = "redis://127.0.0.1:6379";
 /// Pages whose blocks in C stand in a function in which there are a client, a lock of it and an error.
-const FRAGMENTS: [&str; 3] = ["docs/migrating.md", "docs/operations.md", "docs/timeouts.md"];
+const FRAGMENTS: [&str; 4] =
+    ["docs/concepts.md", "docs/migrating.md", "docs/operations.md", "docs/timeouts.md"];
 
 /// Every page that people read.
 fn pages() -> Vec<PathBuf> {
@@ -43,6 +44,7 @@ fn guardian(page: &str, language: &str) -> Option<&'static str> {
         ("README.md" | "docs/architecture.md", "") => "a drawing",
         ("docs/fencing.md", "c" | "sql") => "tests/redis/fence_doc.rs",
         ("docs/operations.md", "text") => "tests/redis/acl.rs",
+        ("docs/concepts.md", "text") => "tests/redis/concepts.rs",
         ("docs/operations.md", "console") => "tests/redis/settings.rs",
         ("docs/migrating.md", "python") => "tests/interop/users.rs",
         (page, "c") if FRAGMENTS.contains(&page) => "tests/docs.rs",

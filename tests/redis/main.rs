@@ -8,6 +8,7 @@ mod calls;
 mod choosing;
 mod clocks;
 mod commands;
+mod concepts;
 mod crash;
 mod dice;
 mod exclusion;
