@@ -43,7 +43,7 @@ fn guardian(page: &str, language: &str) -> Option<&'static str> {
         ("README.md", "cpp") => "tests/cpp_api.rs",
         ("README.md" | "docs/architecture.md", "") => "a drawing",
         ("docs/fencing.md", "c" | "sql") => "tests/redis/fence_doc.rs",
-        ("docs/operations.md", "text") => "tests/redis/acl.rs",
+        ("docs/operations.md", "acl") => "tests/redis/acl.rs",
         ("docs/concepts.md", "text") => "tests/redis/concepts.rs",
         ("docs/operations.md", "console") => "tests/redis/settings.rs",
         ("docs/migrating.md", "python") => "tests/interop/users.rs",
