@@ -301,3 +301,15 @@ fn an_answer_that_a_user_may_not_give_costs_the_lock() {
     assert!(wait_until(LONG, || !holder.is_held()));
     assert_eq!(status(holder.release()), Status::Lost);
 }
+
+#[test]
+fn a_user_that_is_changed_keeps_its_locks_unless_a_channel_is_taken_away() {
+    let stage = Stage::new(&documented_user("portalock"));
+    let holder = lock(&stage.client, "jobs");
+    holder.acquire(wait(3_000)).unwrap();
+    stage.server.run::<()>(&["ACL", "SETUSER", "portalock", "+select", ">other", "&more*"]);
+    holder.verify(LONG).unwrap();
+    stage.server.run::<()>(&["ACL", "SETUSER", "portalock", "resetchannels", "&more*"]);
+    assert!(wait_until(LONG, || !holder.is_held()));
+    assert_eq!(status(lock(&stage.client, "jobs").acquire(Wait::Forever)), Status::Denied);
+}
