@@ -3,9 +3,12 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod acl;
 mod calls;
+mod choosing;
 mod clocks;
 mod commands;
+mod concepts;
 mod crash;
 mod dice;
 mod exclusion;
@@ -24,6 +27,8 @@ mod readers;
 mod reaping;
 mod recovery;
 mod resources;
+mod rollout;
+mod settings;
 mod sleepers;
 mod started;
 mod storm;
