@@ -1,4 +1,5 @@
-/*
+/**
+ * @file
  * portalock for C++17 and newer: owners, exceptions and std::chrono over the C interface of portalock.h.
  * Header-only; a program links with the library as a C program does.
  *
@@ -55,6 +56,7 @@
 #endif
 
 #if defined(__cpp_exceptions) || defined(__EXCEPTIONS)
+/// Defined where the compiler has exceptions: without, what would have thrown ends the program.
 #define PORTALOCK_HAS_EXCEPTIONS 1
 #endif
 
@@ -108,7 +110,9 @@ enum class errc : pl_status {
 
 } // namespace portalock
 
+/// @cond
 template <> struct std::is_error_code_enum<portalock::errc> : std::true_type {};
+/// @endcond
 
 namespace portalock {
 
@@ -193,6 +197,7 @@ inline std::error_code make_error_code(errc code) noexcept
 /// What is thrown: `code()` says what went wrong, `what()` says it for people. Never holds a password.
 class error : public std::system_error {
 public:
+    /// With a code of category() and what the library says of it.
     error(std::error_code code, const std::string &message, bool retryable)
         : std::system_error(code, message), retryable_(retryable)
     {
@@ -380,7 +385,9 @@ enum class loss_reason : pl_loss_reason {
 
 /// The loss of a held lock, as a callback is told of it. `message` lives as long as the call.
 struct loss {
+    /// Why.
     loss_reason reason;
+    /// What happened, in one line of UTF-8.
     std::string_view message;
 };
 
@@ -393,6 +400,7 @@ public:
     {
     }
 
+    /// A time of the C interface: milliseconds, PL_WAIT_FOREVER or PL_DEFAULT.
     static constexpr timeout of_c(std::int64_t ms) noexcept { return timeout(ms, 0); }
 
     /// As the C interface has it: milliseconds, PL_WAIT_FOREVER or PL_DEFAULT.
@@ -476,6 +484,14 @@ public:
     client_options &pool_size(std::uint32_t connections) noexcept
     {
         set(pl_client_options_set_pool_size, connections);
+        return *this;
+    }
+
+    /// Whether all locks of the client live on one connection; no unless set. See
+    /// pl_client_options_set_shared_connection.
+    client_options &shared_connection(bool yes = true) noexcept
+    {
+        set(pl_client_options_set_shared_connection, yes);
         return *this;
     }
 };
@@ -834,6 +850,7 @@ class client;
 ///   one that has locked it.
 class mutex {
 public:
+    /// What native_handle() gives.
     using native_handle_type = pl_lock *;
 
     /// An empty one.
@@ -853,6 +870,7 @@ public:
         make(owner, name, options).store(ec);
     }
 
+    /// The same with the default options, or an empty one.
     mutex(const client &owner, const std::string &name, std::error_code &ec) noexcept
         : mutex(owner, name, lock_options(), ec)
     {
@@ -861,7 +879,9 @@ public:
     /// What is held is released, and no callback is called any more. No other thread may be in a member
     /// function, unless it is that of a callback, which is waited for.
     ~mutex() = default;
+    /// The other is empty then.
     mutex(mutex &&) noexcept = default;
+    /// What was held is released; the other is empty then.
     mutex &operator=(mutex &&) noexcept = default;
 
     /// Whether it is not empty.
@@ -872,10 +892,12 @@ public:
     /// Locks exclusively, and waits without a bound. Throws errc::active if it was this thread that has
     /// locked it exclusively, and it is not unlocked yet.
     void lock() { checked(PL_MODE_EXCLUSIVE, forever); }
+    /// The same; `ec` says what went wrong.
     void lock(std::error_code &ec) noexcept { acquire(mode::exclusive, forever, ec); }
 
     /// One attempt: `false` if somebody else holds the lock.
     bool try_lock() { return tried(PL_MODE_EXCLUSIVE, timeout::of_c(0)); }
+    /// `false` also if there is an error, which `ec` tells.
     bool try_lock(std::error_code &ec) noexcept
     {
         return attempt(PL_MODE_EXCLUSIVE, timeout::of_c(0)).granted(ec);
@@ -888,6 +910,7 @@ public:
     {
         return tried(PL_MODE_EXCLUSIVE, span);
     }
+    /// `false` also if there is an error, which `ec` tells.
     template <class Rep, class Period>
     bool try_lock_for(const std::chrono::duration<Rep, Period> &span, std::error_code &ec) noexcept
     {
@@ -900,6 +923,7 @@ public:
     {
         return tried(PL_MODE_EXCLUSIVE, timeout::of_c(detail::until_ms(when)));
     }
+    /// `false` also if there is an error, which `ec` tells.
     template <class Clock, class Duration>
     bool try_lock_until(
         const std::chrono::time_point<Clock, Duration> &when, std::error_code &ec) noexcept
@@ -912,19 +936,24 @@ public:
 
     /// As lock(), together with other readers. A writer that waits keeps later readers waiting.
     void lock_shared() { checked(PL_MODE_SHARED, forever); }
+    /// The same; `ec` says what went wrong.
     void lock_shared(std::error_code &ec) noexcept { acquire(mode::shared, forever, ec); }
 
+    /// As try_lock(), together with other readers.
     bool try_lock_shared() { return tried(PL_MODE_SHARED, timeout::of_c(0)); }
+    /// `false` also if there is an error, which `ec` tells.
     bool try_lock_shared(std::error_code &ec) noexcept
     {
         return attempt(PL_MODE_SHARED, timeout::of_c(0)).granted(ec);
     }
 
+    /// As try_lock_for(), together with other readers.
     template <class Rep, class Period>
     bool try_lock_shared_for(const std::chrono::duration<Rep, Period> &span)
     {
         return tried(PL_MODE_SHARED, span);
     }
+    /// `false` also if there is an error, which `ec` tells.
     template <class Rep, class Period>
     bool try_lock_shared_for(
         const std::chrono::duration<Rep, Period> &span, std::error_code &ec) noexcept
@@ -932,11 +961,13 @@ public:
         return attempt(PL_MODE_SHARED, span).granted(ec);
     }
 
+    /// As try_lock_until(), together with other readers.
     template <class Clock, class Duration>
     bool try_lock_shared_until(const std::chrono::time_point<Clock, Duration> &when)
     {
         return tried(PL_MODE_SHARED, timeout::of_c(detail::until_ms(when)));
     }
+    /// `false` also if there is an error, which `ec` tells.
     template <class Clock, class Duration>
     bool try_lock_shared_until(
         const std::chrono::time_point<Clock, Duration> &when, std::error_code &ec) noexcept
@@ -944,6 +975,7 @@ public:
         return attempt(PL_MODE_SHARED, timeout::of_c(detail::until_ms(when))).granted(ec);
     }
 
+    /// As unlock().
     void unlock_shared() noexcept { leave(); }
 
     // What a distributed lock has besides.
@@ -961,16 +993,19 @@ public:
         done.store(ec);
         return done.ok();
     }
+    /// The same in the mode and with the timeout of the options.
     bool acquire(std::error_code &ec) noexcept { return acquire(mode::none, by_options, ec); }
 
     /// Releases, and throws errc::not_held, or errc::lost if the lock was lost while it was held: it can
     /// be acquired again then. Does not block.
     void release() { leave().check(); }
+    /// The same; `ec` says what went wrong.
     void release(std::error_code &ec) noexcept { leave().store(ec); }
 
     /// The same, and waits until the server has confirmed it. Throws also errc::timeout: not confirmed in
     /// time, and under way all the same.
     void release_wait(timeout limit) { leave(confirmation(limit)).check(); }
+    /// The same; `ec` says what went wrong.
     void release_wait(timeout limit, std::error_code &ec) noexcept
     {
         leave(confirmation(limit)).store(ec);
@@ -988,6 +1023,7 @@ public:
     /// As lock(), and `false` if a stop is requested (or cancel() called) before it is granted. The thread
     /// that requests it waits until the acquire has noticed, which takes no time of note.
     bool lock(std::stop_token token) { return stoppable(PL_MODE_EXCLUSIVE, forever, token); }
+    /// The same, together with other readers.
     bool lock_shared(std::stop_token token) { return stoppable(PL_MODE_SHARED, forever, token); }
 
     /// As try_lock_for(), and `false` also if a stop is requested.
@@ -996,6 +1032,7 @@ public:
     {
         return stoppable(PL_MODE_EXCLUSIVE, span, token);
     }
+    /// The same, together with other readers.
     template <class Rep, class Period>
     bool try_lock_shared_for(std::chrono::duration<Rep, Period> span, std::stop_token token)
     {
@@ -1019,6 +1056,7 @@ public:
     {
         start(wanted, limit, std::forward<Callable>(done)).check();
     }
+    /// The same; `ec` says what went wrong.
     template <class Callable>
     void acquire_start(mode wanted, timeout limit, Callable &&done, std::error_code &ec) noexcept
     {
@@ -1031,6 +1069,7 @@ public:
     {
         start_c(wanted, limit, nobody()).check();
     }
+    /// The same; `ec` says what went wrong.
     void acquire_start(mode wanted, timeout limit, std::error_code &ec) noexcept
     {
         start_c(wanted, limit, nobody()).store(ec);
@@ -1043,6 +1082,7 @@ public:
     {
         set_on_lost(std::forward<Callable>(callable)).check();
     }
+    /// The same; `ec` says what went wrong.
     template <class Callable> void on_lost(Callable &&callable, std::error_code &ec) noexcept
     {
         set_on_lost(std::forward<Callable>(callable)).store(ec);
@@ -1054,6 +1094,7 @@ public:
     /// Makes sure that the lock is still held, by a message that has to come back within `limit`. Throws
     /// errc::timeout: it may be lost, and is not given up for that; errc::lost, errc::not_held.
     void verify(timeout limit) { detail::ask(pl_lock_verify, native_handle(), limit.to_c()).check(); }
+    /// `false` if not; `ec` says why, errc::timeout included.
     bool verify(timeout limit, std::error_code &ec) noexcept
     {
         detail::outcome done = detail::ask(pl_lock_verify, native_handle(), limit.to_c());
@@ -1109,6 +1150,7 @@ public:
 
     /// A pointer of the application's own, which it finds again by event::data().
     void data(void *pointer) noexcept { pl_lock_set_data(native_handle(), pointer, nullptr); }
+    /// What was set; `nullptr` if nothing was.
     void *data() const noexcept { return pl_lock_data(native_handle()); }
 
     /// The handle of the C interface, which stays this object's; `nullptr` if it is empty. To acquire and
@@ -1214,6 +1256,7 @@ using lock = mutex;
 /// does not say is empty.
 class holder {
 public:
+    /// A view of a member of a list of the C interface.
     explicit holder(const pl_holder *raw) noexcept : raw_(raw) {}
 
     /// 32 hex digits, or `legacy-N` for a member that sends no id.
@@ -1222,6 +1265,7 @@ public:
     portalock::mode mode() const noexcept { return static_cast<portalock::mode>(raw_->mode); }
     /// What it wants or holds.
     portalock::mode wants() const noexcept { return static_cast<portalock::mode>(raw_->wants); }
+    /// Where it stands. Of a foreign reader it cannot be told whether it holds already.
     portalock::state state() const noexcept { return static_cast<portalock::state>(raw_->state); }
     /// Whether it has won an election among foreign waiters.
     std::optional<bool> elected() const noexcept
@@ -1232,8 +1276,11 @@ public:
     bool legacy() const noexcept { return raw_->legacy; }
     /// It knows nothing of the queue: any portalocker.
     bool foreign() const noexcept { return raw_->foreign; }
+    /// Its host's name.
     std::string_view host() const noexcept { return detail::view(raw_->host); }
+    /// Its label.
     std::string_view label() const noexcept { return detail::view(raw_->label); }
+    /// Its process id.
     std::optional<std::int64_t> pid() const noexcept
     {
         return raw_->pid < 0 ? std::nullopt : std::optional<std::int64_t>(raw_->pid);
@@ -1253,6 +1300,7 @@ private:
 /// The members of a lock's channel at one moment: holders first, then waiters in their order. A range.
 class holders {
 public:
+    /// Reads the list once through.
     class iterator {
     public:
         using iterator_category = std::input_iterator_tag;
@@ -1287,7 +1335,9 @@ public:
         const pl_holders *list_ = nullptr;
         std::size_t at_ = 0;
     };
+    /// The only kind there is.
     using const_iterator = iterator;
+    /// What an iterator leads to.
     using value_type = holder;
 
     /// An empty list.
@@ -1295,14 +1345,18 @@ public:
     /// Takes a list of the C interface over.
     explicit holders(pl_holders *raw) noexcept : list_(raw) {}
 
+    /// How many there are.
     std::size_t size() const noexcept { return pl_holders_count(list_.get()); }
+    /// Whether nobody is there.
     bool empty() const noexcept { return size() == 0; }
     /// `index` must be less than size().
     holder operator[](std::size_t index) const noexcept
     {
         return holder(pl_holders_at(list_.get(), index));
     }
+    /// Leads to the first holder, or to the first waiter where nobody holds.
     iterator begin() const noexcept { return {list_.get(), 0}; }
+    /// Leads behind the last.
     iterator end() const noexcept { return {list_.get(), size()}; }
 
 private:
@@ -1342,8 +1396,10 @@ public:
     /// Takes an event of the C interface over.
     explicit event(pl_event *raw) noexcept : event_(raw) {}
 
+    /// Whether it tells of anything.
     explicit operator bool() const noexcept { return event_ != nullptr; }
 
+    /// What it tells of.
     event_type type() const noexcept
     {
         return static_cast<event_type>(pl_event_type_of(event_.get()));
@@ -1363,11 +1419,14 @@ public:
     {
         return detail::code_of(pl_event_status(event_.get()));
     }
+    /// Of `lost`: why; otherwise loss_reason::none.
     loss_reason reason() const noexcept
     {
         return static_cast<loss_reason>(pl_event_loss_reason(event_.get()));
     }
+    /// What happened, in one line of UTF-8; may be empty.
     std::string_view message() const noexcept { return pl_event_message(event_.get()); }
+    /// Of `overflow`: how many events were not kept. Otherwise 1; 0 if it tells of nothing.
     std::uint64_t count() const noexcept { return pl_event_count(event_.get()); }
 
 private:
@@ -1380,6 +1439,7 @@ private:
 /// there are no events any more.
 class client {
 public:
+    /// What native_handle() gives.
     using native_handle_type = pl_client *;
 
     /// An empty one.
@@ -1397,10 +1457,12 @@ public:
     {
         make(url, options).store(ec);
     }
+    /// The same with the default options, or an empty one.
     client(const std::string &url, std::error_code &ec) noexcept : client(url, client_options(), ec)
     {
     }
 
+    /// Whether it is not empty.
     explicit operator bool() const noexcept { return client_ != nullptr; }
 
     /// Connects, logs in and waits for an answer: how long that took. Throws what keeps the server from
@@ -1410,6 +1472,7 @@ public:
         std::error_code ignored;
         return ping_checked(limit, nullptr, ignored);
     }
+    /// 0 if there is an error.
     std::chrono::microseconds ping(timeout limit, std::error_code &ec) const noexcept
     {
         return ping_checked(limit, &ec, ec);
@@ -1440,6 +1503,7 @@ public:
         reap(name, limit, done).check();
         return done;
     }
+    /// Nobody if there is an error.
     portalock::reaped reap_silent(
         const std::string &name, timeout limit, std::error_code &ec) const noexcept
     {
@@ -1472,6 +1536,7 @@ public:
         detail::ask(pl_client_next_event, native_handle(), limit.to_c(), &next).check();
         return event(next);
     }
+    /// Empty also if there is an error.
     event next_event(timeout limit, std::error_code &ec) const noexcept
     {
         pl_event *next = nullptr;
@@ -1545,7 +1610,8 @@ inline detail::outcome mutex::make(
 
 /// Sets what takes the lines of the library's log, as `callable(log_level, std::string_view)`, for the
 /// whole process. It may be called from several threads at once, and must not call the library. Unlike
-/// other callables it is kept until the process ends or another is set. Throws errc::unsupported.
+/// other callables it is kept until the process ends or another is set. `ec` is errc::unsupported where the
+/// program has a logger of Rust's `log` crate.
 template <class Callable>
 void set_log_handler(log_level level, Callable &&callable, std::error_code &ec) noexcept
 {
@@ -1555,6 +1621,7 @@ void set_log_handler(log_level level, Callable &&callable, std::error_code &ec) 
     detail::ask(pl_set_log_handler, static_cast<pl_log_level>(level), handler).store(ec);
 }
 
+/// The same, and throws what went wrong.
 template <class Callable> void set_log_handler(log_level level, Callable &&callable)
 {
     using kept = std::decay_t<Callable>;

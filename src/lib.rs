@@ -1,4 +1,22 @@
 //! Distributed locks held by a live Redis subscription.
+//!
+//! A [`Client`] knows the server, and names [`Lock`]s on it. A lock is held until it is released or dropped, or
+//! until it is lost with its connection, which [`Lock::on_lost`], [`Lock::is_held`] and [`Lock::release`] tell.
+//!
+//! ```no_run
+//! use portalock::{Client, ClientOptions, LockOptions, Wait};
+//!
+//! # fn main() -> portalock::Result<()> {
+//! let client = Client::new("redis://127.0.0.1:6379", ClientOptions::new())?;
+//! let lock = client.lock("nightly-report", LockOptions::new())?;
+//! lock.acquire(Wait::Default)?;
+//! println!("I am the only one here.");
+//! lock.release()
+//! # }
+//! ```
+//!
+//! Clients and locks may be used from any thread. After a fork, what the child has inherited answers
+//! [`Status::Forked`], and the parent's locks are left alone.
 #![warn(missing_docs)]
 #![warn(unsafe_op_in_unsafe_fn)]
 

@@ -7,7 +7,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Output, Stdio};
 
 use support::Server;
-use support::program::{Program, Recipe, attend, root};
+use support::program::{Program, Recipe, attend};
 
 const GCC: &str = "g++";
 const CLANG: &str = "clang++";
@@ -35,24 +35,6 @@ fn the_header_compiles_alone_and_in_two_units_of_a_program() {
                 assert!(program.command().status().unwrap().success(), "{compiler} {standard}");
             }
         }
-    }
-}
-
-#[test]
-fn the_program_in_the_readme_is_one() {
-    let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
-    let (_, rest) = readme.split_once("```cpp\n").unwrap();
-    let (program, _) = rest.split_once("```\n").unwrap();
-    let server = Server::start();
-    // Where it would look for somebody's server, it finds ours.
-    let address = "redis://127.0.0.1:6379";
-    assert!(program.contains(address));
-    let source = server.dir().join("readme.cpp");
-    std::fs::write(&source, program.replace(address, &server.url())).unwrap();
-    for standard in ["c++17", "c++20"] {
-        let program = build(GCC, standard, &[], &[source.to_str().unwrap()]);
-        let outcome = program.command().output().unwrap();
-        assert_eq!(String::from_utf8_lossy(&outcome.stdout), "page 0\npage 1\npage 2\n");
     }
 }
 

@@ -19,15 +19,20 @@ fn generated() -> String {
 
 /// The version macros come from Cargo.toml and nowhere else.
 fn with_version(mut config: cbindgen::Config) -> cbindgen::Config {
-    let part = |name, value| format!("#define PORTALOCK_VERSION_{name} {value}\n");
+    let part = |name, value, words| {
+        format!("\n/**\n * {words}\n */\n#define PORTALOCK_VERSION_{name} {value}\n")
+    };
     let text = format!("\"{}\"", env!("CARGO_PKG_VERSION"));
     config.after_includes = Some(
         [
-            "\n/* The version of this header. */\n".to_owned(),
-            part("MAJOR", env!("CARGO_PKG_VERSION_MAJOR")),
-            part("MINOR", env!("CARGO_PKG_VERSION_MINOR")),
-            part("PATCH", env!("CARGO_PKG_VERSION_PATCH")),
-            part("STRING", &text),
+            part(
+                "MAJOR",
+                env!("CARGO_PKG_VERSION_MAJOR"),
+                "The version of this header: goes up when programs have to be built anew, but while it is 0.",
+            ),
+            part("MINOR", env!("CARGO_PKG_VERSION_MINOR"), "Goes up when something is added."),
+            part("PATCH", env!("CARGO_PKG_VERSION_PATCH"), "Goes up when something is mended."),
+            part("STRING", &text, "All three, as `pl_version` has them of the library that runs."),
         ]
         .concat(),
     );

@@ -41,6 +41,15 @@ func WithPoolSize(connections uint32) ClientOption {
 	}}
 }
 
+// WithSharedConnection has all mutexes of the client live on one connection. Many need few connections
+// then, and the loss of that connection is the loss of them all. Those of one name stand in line among
+// themselves, in the order of their coming; readers hold together all the same.
+func WithSharedConnection() ClientOption {
+	return ClientOption{func(raw *C.pl_client_options, e **C.pl_error) C.pl_status {
+		return C.pl_client_options_set_shared_connection(raw, C.bool(true), e)
+	}}
+}
+
 // WithTimeout bounds every Lock and RLock beside its context: 1 ms to a year. They return [ErrTimeout],
 // or what kept them from using the server. Unless it is set, the context alone bounds them.
 func WithTimeout(d time.Duration) MutexOption {

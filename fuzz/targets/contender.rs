@@ -21,7 +21,10 @@ fuzz_target!(|data: &[u8]| {
 });
 
 fn run(u: &mut Unstructured) -> Result<()> {
-    let contender = Contender::new(id(u)?, mode(u)?, timing(u)?);
+    let mut contender = Contender::new(id(u)?, mode(u)?, timing(u)?);
+    if let Some(link) = link(u)? {
+        contender.move_to_link(link);
+    }
     let mut watch = Watch::new(contender);
     watch.drain(0);
     while !u.is_empty() {
@@ -109,16 +112,23 @@ fn number(u: &mut Unstructured, watch: &Watch) -> Result<u32> {
 
 fn ping(u: &mut Unstructured, watch: &Watch) -> Result<Ping> {
     let me = &watch.contender;
-    let own = Asker::Member { id: me.id(), wants: me.wants() };
+    let own = Asker::Member { id: me.id(), wants: me.wants(), link: me.link() };
     let (asker, token) = match u.int_in_range(0..=5u8)? {
         0 => (Asker::Observer, u.arbitrary()?),
         1 => (Asker::Stranger, u.arbitrary()?),
-        2 => (Asker::Member { id: id(u)?, wants: mode(u)? }, u.arbitrary::<u8>()?.into()),
+        2 => {
+            let asker = Asker::Member { id: id(u)?, wants: mode(u)?, link: link(u)? };
+            (asker, u.arbitrary::<u8>()?.into())
+        }
         _ => (own, me.reply_to(number(u, watch)?)),
     };
     let named = u.ratio(1, 16)?;
     let reply_to = if named { ReplyTo::Name("elsewhere".into()) } else { ReplyTo::Token(token) };
     Ok(Ping { reply_to, asker })
+}
+
+fn link(u: &mut Unstructured) -> Result<Option<LinkId>> {
+    Ok(if u.ratio(1, 3)? { Some(LinkId(u.int_in_range(0..=3)?)) } else { None })
 }
 
 fn roll(u: &mut Unstructured) -> Result<Option<Vec<Suspect>>> {
@@ -127,8 +137,12 @@ fn roll(u: &mut Unstructured) -> Result<Option<Vec<Suspect>>> {
     }
     let mut all = Vec::new();
     for _ in 0..u.int_in_range(0..=5u8)? {
-        let member = if u.ratio(1, 6)? { None } else { Some(id(u)?) };
-        all.push(Suspect { client: u.int_in_range(0..=3)?, member });
+        let bears = match u.int_in_range(0..=5u8)? {
+            0 => Bears::Legacy,
+            1 => Bears::Link(LinkId(u.int_in_range(0..=3)?)),
+            _ => Bears::Member(id(u)?),
+        };
+        all.push(Suspect { client: u.int_in_range(0..=3)?, bears });
     }
     Ok(Some(all))
 }
@@ -138,7 +152,7 @@ fn input(u: &mut Unstructured, watch: &Watch) -> Result<Input> {
         0 => Input::Joined { members: count(u)? },
         1 | 2 => Input::Ping(ping(u, watch)?),
         3 | 4 => {
-            let record = Record { id: member(u)?, standing: standing(u)? };
+            let record = Record { id: member(u)?, link: link(u)?, standing: standing(u)? };
             Input::Pong { number: number(u, watch)?, record }
         }
         5 => Input::Event(Event::Left(id(u)?)),
@@ -295,7 +309,9 @@ impl Watch {
             }
             Output::Kill(suspect) => {
                 assert!(self.listed.contains(&suspect), "{suspect:?} is not there");
-                assert_ne!(suspect.member, Some(self.contender.id()), "itself");
+                assert_ne!(suspect.bears, Bears::Member(self.contender.id()), "itself");
+                let own = self.contender.link().map(Bears::Link);
+                assert_ne!(Some(suspect.bears), own, "what it lives on itself");
             }
             Output::Pong { answer, .. } => self.check_answer(answer),
             Output::Granted => {

@@ -2,6 +2,8 @@
 //! JSON says that it means; and what we write is read as we meant it.
 #![no_main]
 
+use std::sync::Arc;
+
 use libfuzzer_sys::arbitrary::{Result, Unstructured};
 use libfuzzer_sys::fuzz_target;
 use portalock::protocol::wire::*;
@@ -95,7 +97,9 @@ fn meant_as_ping(names: &Names, value: &Value) -> Option<Ping> {
     let asker = match (hex(text(value, "holder_id")), mode(text(value, "wants"))) {
         _ if !is_one(value, "queue") => Asker::Stranger,
         _ if says_nothing => Asker::Observer,
-        (Some(id), Some(wants)) => Asker::Member { id, wants },
+        (Some(id), Some(wants)) => {
+            Asker::Member { id, wants, link: hex(text(value, "link")).map(|id| LinkId(id.0)) }
+        }
         _ => Asker::Stranger,
     };
     Some(Ping { reply_to, asker })
@@ -108,7 +112,7 @@ fn meant_as_pong(value: &Value) -> Pong {
     if !is_record || !["pending", "shared", "exclusive"].contains(&said) {
         let standing = Standing::Foreign(ForeignStanding::Exclusive);
         return Pong {
-            record: Record { id: MemberId::Legacy(7), standing },
+            record: Record { id: MemberId::Legacy(7), link: None, standing },
             holds: Some(Mode::Exclusive),
             elected: None,
             disclosure: Disclosure::default(),
@@ -131,6 +135,7 @@ fn meant_as_pong(value: &Value) -> Pong {
     Pong {
         record: Record {
             id: hex(id).map_or_else(|| MemberId::Text(id.into()), MemberId::Hex),
+            link: hex(text(value, "link")).map(|id| LinkId(id.0)),
             standing: standing.map_or(Standing::Foreign(foreign), |(wants, state)| {
                 Standing::Queue { wants, state }
             }),
@@ -138,7 +143,7 @@ fn meant_as_pong(value: &Value) -> Pong {
         holds,
         elected,
         disclosure: Disclosure {
-            host: value["host"].as_str().map(str::to_owned),
+            host: value["host"].as_str().map(Arc::from),
             pid: value["pid"].as_u64(),
             label: value["label"].as_str().map(str::to_owned),
             since_ms: value["since_ms"].as_u64(),
@@ -166,22 +171,23 @@ fn write_and_read(names: &Names, u: &mut Unstructured) -> Result<()> {
     let state = *u.choose(&[State::Waiting, State::Held, State::Leaving])?;
     let holds = if u.arbitrary()? { Some(some_mode(u)?) } else { None };
     let answer = Answer { state, holds, elected: u.arbitrary()? };
+    let link = u.arbitrary::<Option<u128>>()?.map(LinkId);
     let disclosure = Disclosure {
-        host: u.arbitrary()?,
+        host: u.arbitrary::<Option<String>>()?.map(Arc::from),
         pid: u.arbitrary()?,
         label: u.arbitrary()?,
         since_ms: u.arbitrary()?,
     };
-    let written = write_pong(id, wants, answer, &disclosure);
+    let written = write_pong((id, wants, link), answer, &disclosure);
     let pong = read_pong(&written, 7);
     let ours = Standing::Queue { wants, state };
     let agrees = state == State::Leaving || holds == (state == State::Held).then_some(wants);
-    assert_eq!(pong.record.id, MemberId::Hex(id));
+    assert_eq!((&pong.record.id, pong.record.link), (&MemberId::Hex(id), link));
     assert_eq!(pong.record.standing == ours, agrees, "{pong:?}");
     assert_eq!((pong.holds, pong.elected), (holds, answer.elected));
     assert_eq!(pong.disclosure, disclosure);
 
-    let member = Asker::Member { id, wants };
+    let member = Asker::Member { id, wants, link };
     let asker = *u.choose(&[member, Asker::Observer, Asker::Stranger])?;
     let reply_to = ReplyTo::Token(u.arbitrary()?);
     let ping = Ping { reply_to, asker };
@@ -191,12 +197,20 @@ fn write_and_read(names: &Names, u: &mut Unstructured) -> Result<()> {
 
 // --- Lists of connections -------------------------------------------------------------------------
 
+/// As if every mark were followed.
+fn everybody(names: &Names, list: &str) -> Vec<Suspect> {
+    let roll = Roll::read(names, list, None);
+    let marks = roll.marks(names).map_or(0, |marks| marks.len());
+    roll.present(&vec![true; marks])
+}
+
 /// Nobody is suspected whose very line does not say so.
 fn roll(names: &Names, list: &str) {
-    for suspect in read_roll(names, list) {
-        let name = match suspect.member {
-            Some(id) => names.client_name(id),
-            None => names.legacy_client_name().unwrap().to_owned(),
+    for suspect in everybody(names, list) {
+        let name = match suspect.bears {
+            Bears::Member(id) => names.client_name(id),
+            Bears::Legacy => names.legacy_client_name().unwrap().to_owned(),
+            Bears::Link(link) => Names::link_name(link),
         };
         let (name, client) = (format!("name={name}"), suspect.client);
         let says = |line: &&str| {
@@ -215,18 +229,22 @@ fn list_and_read(names: &Names, u: &mut Unstructured) -> Result<()> {
         let id = HolderId(u.arbitrary()?);
         let neighbour = Names::new(CHANNELS[usize::from(u.arbitrary::<u8>()?) % CHANNELS.len()]);
         let neighbour = neighbour.unwrap();
-        let (name, member) = match u.int_in_range(0..=3u8)? {
-            0 => (names.client_name(id), Some(Some(id))),
-            1 => (names.legacy_client_name().unwrap_or("").to_owned(), Some(None)),
-            2 => (neighbour.client_name(id), (neighbour == *names).then_some(Some(id))),
+        let member = Some(Bears::Member(id));
+        let (name, bears) = match u.int_in_range(0..=4u8)? {
+            0 => (names.client_name(id), member),
+            1 => (names.legacy_client_name().unwrap_or("").to_owned(), Some(Bears::Legacy)),
+            2 => (neighbour.client_name(id), member.filter(|_| neighbour == *names)),
+            3 => (Names::link_name(LinkId(id.0)), Some(Bears::Link(LinkId(id.0)))),
             _ => (String::new(), None),
         };
-        if let Some(member) = member.filter(|_| !name.is_empty()) {
-            members.push(Suspect { client, member });
+        if let Some(bears) = bears.filter(|_| !name.is_empty()) {
+            members.push(Suspect { client, bears });
         }
         let lib: u8 = u.arbitrary()?;
         list += &format!("id={client} addr=1.2.3.4:5 fd=9 name={name} age=1 lib-name=x{lib}\n");
     }
-    assert_eq!(read_roll(names, &list), members);
+    // Those known by their own names come first.
+    members.sort_by_key(|suspect| matches!(suspect.bears, Bears::Link(_)));
+    assert_eq!(everybody(names, &list), members);
     Ok(())
 }

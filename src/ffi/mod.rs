@@ -1,5 +1,5 @@
 //! The C ABI. One file per concept; everything that has to do with crossing the boundary is in
-//! [`boundary`] and [`handle`].
+//! `boundary` and `handle`.
 //!
 //! Names are C's, and so is the style of the documentation: it becomes the header.
 #![allow(non_camel_case_types, unsafe_code)]

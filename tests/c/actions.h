@@ -251,6 +251,7 @@ static pl_client *new_client(uint64_t *dice)
     pl_client_options *options = NULL;
     ANSWERS(PL_OK, pl_client_options_new(&options, &error));
     ANSWERS(PL_OK, pl_client_options_set_pool_size(options, below(dice, 4), &error));
+    ANSWERS(PL_OK, pl_client_options_set_shared_connection(options, below(dice, 2), &error));
     ANSWERS(PL_OK, pl_client_new(url, options, &client, &error));
     pl_client_options_free(options);
     return client;

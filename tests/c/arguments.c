@@ -46,6 +46,7 @@ static void options(void)
     ANSWERS(PL_OK, pl_lock_options_set_fencing(lock, true, &error));
 
     ANSWERS(PL_INVALID, pl_client_options_set_pool_size(NULL, 1, &error));
+    ANSWERS(PL_INVALID, pl_client_options_set_shared_connection(NULL, true, &error));
     ANSWERS(PL_INVALID, pl_lock_options_set_disclose(NULL, true, &error));
     /* The wrong kind of handle. */
     ANSWERS(PL_INVALID, pl_lock_options_set_disclose((pl_lock_options *)client, true, &error));

@@ -8,6 +8,7 @@ mod peers;
 mod storm;
 mod tokens;
 mod traffic;
+mod users;
 mod view;
 
 use std::time::Duration;

@@ -41,10 +41,14 @@ impl Version {
 
     /// A process that is ready to take a lock.
     pub fn spawn(self, server: &Server, name: &str) -> Worker {
+        self.spawn_at(&server.tcp_url(), name)
+    }
+
+    /// The same, at a URL with a login.
+    pub fn spawn_at(self, url: &str, name: &str) -> Worker {
         let driver = root().join("tests/interop/peer.py");
-        let url = server.tcp_url();
         let worker = Worker::spawn_program(
-            Command::new(python(self.number())).arg("-u").arg(driver).args([&url, name]),
+            Command::new(python(self.number())).arg("-u").arg(driver).args([url, name]),
         );
         worker.await_line("ready", LONG * 3);
         worker

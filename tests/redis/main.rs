@@ -3,13 +3,15 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod acl;
 mod calls;
+mod choosing;
 mod clocks;
 mod commands;
+mod concepts;
 mod crash;
 mod dice;
 mod exclusion;
-mod fence_doc;
 mod fencing;
 mod garbage;
 mod health;
@@ -25,6 +27,8 @@ mod readers;
 mod reaping;
 mod recovery;
 mod resources;
+mod rollout;
+mod settings;
 mod shared;
 mod sleepers;
 mod started;

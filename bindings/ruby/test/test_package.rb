@@ -155,13 +155,4 @@ class PackageTest < PortalockTest
       assert_operator builder.build_instance(type).methods.size, :>, 1
     end
   end
-
-  def test_the_example_in_the_readme_runs
-    code = File.read(File.join(GEM, "README.md"))[/^```ruby\n(.*?)^```$/m, 1]
-    code = code.gsub("redis://127.0.0.1:6379", server.url)
-    path = File.join(@dir, "readme.rb")
-    File.write(path, code)
-    said = run_well({}, RbConfig.ruby, "-W", "-I", File.join(GEM, "lib"), path)
-    assert_equal "I am the only one here.\n", said
-  end
 end

@@ -133,13 +133,12 @@ impl World {
     fn set_client_option(&mut self, u: &mut Unstructured) -> Result<()> {
         let (handle, live) = self.handles.pick(u, Kind::ClientOptions)?;
         let (options, mut place) = (handle.cast(), Place::pick(u)?);
-        let (status, fine) = if u.arbitrary()? {
-            let ms = values::ms(u)?;
-            let status = pl_client_options_set_connect_timeout(options, ms, place.pointer());
-            (status, values::is_span(ms, 1))
-        } else {
-            let size = values::size(u)?;
-            (pl_client_options_set_pool_size(options, size, place.pointer()), size <= 1024)
+        let (ms, size, yes) = (values::ms(u)?, values::size(u)?, u.arbitrary()?);
+        let at = place.pointer();
+        let (status, fine) = match u.int_in_range(0..=2u8)? {
+            0 => (pl_client_options_set_connect_timeout(options, ms, at), values::is_span(ms, 1)),
+            1 => (pl_client_options_set_pool_size(options, size, at), size <= 1024),
+            _ => (pl_client_options_set_shared_connection(options, yes, at), true),
         };
         self.settle(status, place, if live && fine { PL_OK } else { PL_INVALID });
         Ok(())

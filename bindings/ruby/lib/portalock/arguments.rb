@@ -4,7 +4,9 @@ module Portalock
   # Turns Ruby's arguments into the library's.
   # @api private
   module Arguments
-    # The setters that take a span.
+    # The setters that take a yes or no.
+    FLAGS = %i[fencing fail_when_locked disclose shared_connection].freeze
+    # Those that take a span.
     SPANS = %i[
       connect_timeout check_interval unavailable_timeout health_check_interval
     ].freeze
@@ -67,7 +69,7 @@ module Portalock
 
       def set(kind, pointer, name, value)
         value = milliseconds(value) if SPANS.include?(name)
-        value = value ? true : false if %i[fencing fail_when_locked disclose].include?(name)
+        value = value ? true : false if FLAGS.include?(name)
         value = text(value, "the label") if name == :label
         raise Invalid, "the pool size is out of range" if name == :pool_size && !value.between?(0, 1024)
 

@@ -13,11 +13,13 @@ module Portalock
     # @param connect_timeout [Numeric, nil] how long to connect and log in may take, and each answer of the
     #   server, in seconds; 5 unless set
     # @param pool_size [Integer, nil] how many unused connections are kept for later: 0 to 1024; 8 unless set
+    # @param shared_connection [Boolean, nil] whether all locks of the client live on one connection, whose loss
+    #   is the loss of them all; false unless set
     # @raise [Invalid] an argument is none
     # @raise [Unsupported] an unknown scheme
-    def initialize(url, connect_timeout: nil, pool_size: nil)
+    def initialize(url, connect_timeout: nil, pool_size: nil, shared_connection: nil)
       url = Arguments.text(url, "the URL")
-      settings = { connect_timeout: connect_timeout, pool_size: pool_size }
+      settings = { connect_timeout: connect_timeout, pool_size: pool_size, shared_connection: shared_connection }
       pointer = Arguments.options(:client, settings) do |options|
         Native.fetch(:pl_client_new, :pointer, url, options)
       end

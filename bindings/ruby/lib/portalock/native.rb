@@ -55,6 +55,7 @@ module Portalock
     fallible :pl_client_options_new, %i[pointer]
     fallible :pl_client_options_set_connect_timeout, %i[pointer int64]
     fallible :pl_client_options_set_pool_size, %i[pointer uint32]
+    fallible :pl_client_options_set_shared_connection, %i[pointer bool]
     attach_function :pl_client_options_free, [:pointer], :void
 
     attach_function :pl_event_type_of, [:pointer], :int32
