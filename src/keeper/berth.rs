@@ -2,8 +2,8 @@
 //! their channels. On a connection of its own one at a time joins, waits or holds; a shared one has many.
 
 use std::borrow::Borrow;
-use std::collections::{BTreeMap, HashMap};
-use std::hash::{Hash, Hasher};
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
 use std::mem::take;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -39,15 +39,21 @@ pub(crate) enum Stopped {
 #[derive(Clone)]
 struct Door(Arc<Names>);
 
-impl Hash for Door {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.0.channel().as_bytes().hash(state);
+impl Ord for Door {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.0.channel().as_bytes().cmp(other.0.channel().as_bytes())
+    }
+}
+
+impl PartialOrd for Door {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
     }
 }
 
 impl PartialEq for Door {
     fn eq(&self, other: &Self) -> bool {
-        self.0.channel() == other.0.channel()
+        self.cmp(other) == Ordering::Equal
     }
 }
 
@@ -69,7 +75,7 @@ pub(crate) struct Berth<T> {
     ending: Option<Error>,
     /// Its own health, if it is shared.
     pulse: Option<Pulse>,
-    rooms: HashMap<Door, Room>,
+    rooms: BTreeMap<Door, Room>,
     /// When which room is to be looked after.
     timers: BTreeMap<(Instant, u64), Door>,
     /// Where there may be grants to be told.
@@ -98,7 +104,7 @@ impl<T: Transport> Berth<T> {
             link: Some(Link::new(transport, endpoint, now)),
             ending: None,
             pulse: None,
-            rooms: HashMap::new(),
+            rooms: BTreeMap::new(),
             timers: BTreeMap::new(),
             granted: Vec::new(),
             next_number: 0,
@@ -247,7 +253,7 @@ impl<T: Transport> Berth<T> {
         self.ending = Some(error.clone());
         self.timers.clear();
         self.granted.clear();
-        for (_, room) in self.rooms.drain() {
+        for room in take(&mut self.rooms).into_values() {
             room.evict(reason, error, &mut self.gone);
         }
     }

@@ -32,7 +32,7 @@ pub(super) struct Room {
 
 impl Room {
     pub(super) fn new(names: Arc<Names>, number: u64) -> Self {
-        let (members, guests) = (VecDeque::new(), Vec::new());
+        let (members, guests) = (VecDeque::with_capacity(1), Vec::new());
         Self { names, members, guests, queue: VecDeque::new(), timer: None, number }
     }
 

@@ -118,6 +118,11 @@ impl World {
         me.ticket = self.next_ticket;
         me.id = HolderId(u128::from(me.begun_ms) << 80 | low);
         (me.granted, me.failure, me.ahead) = (false, None, None);
+        if let Some(hub) = self.hosts[host].hub.filter(|hub| self.stands(host, *hub))
+            && self.move_in(actor, hub)
+        {
+            return self.pursue(actor, hub, true);
+        }
         while let Some(line) = self.hosts[host].pool.pop() {
             if self.move_in(actor, line) {
                 return self.pursue(actor, line, true);
@@ -129,6 +134,10 @@ impl World {
             true => self.pursue(actor, line, false),
             false => self.judge.violates("a new connection takes nobody in".to_owned()),
         }
+    }
+
+    fn stands(&self, host: usize, line: usize) -> bool {
+        self.hosts[host].lines[line].as_ref().is_some_and(|place| place.station.stands())
     }
 
     fn contender(&self, actor: usize) -> Contender {
@@ -155,10 +164,12 @@ impl World {
         let conn = place.conn;
         let moved = place.station.move_in(contender, names, fencing, ticket, now).is_ok();
         // As the library tunes its sockets.
-        self.conns[conn].patience = match every {
+        let patience = match every {
             0 => 20 * SECOND,
             every => (every + every.min(unavailable)).max(SECOND),
         };
+        let least = if self.setup.shares[host] { self.conns[conn].patience } else { Moment::MAX };
+        self.conns[conn].patience = patience.min(least);
         moved
     }
 
@@ -183,7 +194,7 @@ impl World {
 
     fn give_back(&mut self, actor: usize) {
         let (host, line) = (self.setup.actors[actor].host, self.actors[actor].line);
-        if !self.line(host, line).is_some_and(|place| place.station.stands()) {
+        if self.setup.shares[host] || !self.stands(host, line) {
             return;
         }
         self.hosts[host].pool.push(line);
@@ -315,9 +326,10 @@ impl World {
     fn release(&mut self, actor: usize) {
         let ticket = self.actors[actor].ticket;
         self.trace(|| format!("actor {actor} releases"));
+        // Its section is over: the next of the same process may be told before this returns.
+        self.judge.left(actor);
         self.stop(actor, Stop::Release);
         debug_assert_eq!(self.actors[actor].ticket, ticket);
-        self.judge.left(actor);
         self.give_back(actor);
         self.rest(actor);
     }

@@ -1,6 +1,7 @@
 //! Everything that is left to chance comes from one seed.
 
 /// The generator (SplitMix64).
+#[derive(Clone)]
 pub struct Dice(u64);
 
 impl Dice {

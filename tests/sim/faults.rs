@@ -157,6 +157,7 @@ impl World {
         victim.alive = false;
         victim.lines.clear();
         victim.pool.clear();
+        victim.hub = None;
         for actor in victim.actors.clone() {
             self.judge.crashed(actor);
             self.actors[actor].doing = Doing::Idle(Moment::MAX);

@@ -28,6 +28,8 @@ pub struct Host {
     pub crawls: Option<Moment>,
     pub lines: Vec<Option<Line>>,
     pub pool: Vec<usize>,
+    /// The connection that all its locks share, if they do.
+    pub hub: Option<usize>,
     pub actors: Vec<usize>,
     /// Ahead of the true time.
     pub skew: Moment,

@@ -60,6 +60,9 @@ pub struct Judge {
     turn: Vec<Moment>,
     /// By lock: how long after a trouble it may go on to be felt.
     recovery: Vec<Moment>,
+    /// By actor: whether it may have to wait in its process, where those elsewhere do not know of it. Each of
+    /// those before it there may be overtaken once, as it may.
+    pub in_line: Vec<bool>,
     /// How long it may take until an acquire is known to all.
     arrival: Moment,
     /// The longest that anybody has waited beyond what sections and troubles explain, per bound.
@@ -82,6 +85,7 @@ impl Judge {
             hosts: (0..setup.locks).map(hosts_of).collect(),
             turn: (0..setup.locks).map(|lock| setup.longest_section(lock) + hand_over).collect(),
             recovery: (0..setup.locks).map(|lock| recovery(setup, lock)).collect(),
+            in_line: setup.actors.iter().map(|role| setup.shares[role.host]).collect(),
             arrival: 8 * setup.slowest() + 4 * WAKE,
             tightest: 0.0,
         }
@@ -181,7 +185,8 @@ impl Judge {
         let Some(wait) = self.waits.get(&actor) else { return };
         let Begun { lock, at, .. } = wait.begun;
         let waited = now - at;
-        let least = (wait.ahead + 1) * self.turn[lock] + MARGIN;
+        let turns = if self.in_line[actor] { 2 * wait.ahead + 2 } else { wait.ahead + 1 };
+        let least = turns * self.turn[lock] + MARGIN;
         if waited <= least {
             return;
         }

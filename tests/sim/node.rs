@@ -153,11 +153,11 @@ impl Node {
                 let receivers = self.publish_from(conn, channel, payload);
                 self.reply(conn, |out| int(out, receivers));
             }
-            [b"PUBSUB", b"NUMSUB", channel] => self.count(conn, channel),
+            [b"PUBSUB", b"NUMSUB", channels @ ..] => self.count(conn, channels),
             [b"EVAL", script, b"0", channel, payload] => {
                 assert!(String::from_utf8_lossy(script).contains("'PUBLISH', ARGV[1], ARGV[2]"));
                 self.publish_from(conn, channel, payload);
-                self.count(conn, channel);
+                self.count(conn, &[channel]);
             }
             [b"INCR", key] => {
                 let counter = self.counters.entry(key.to_vec()).or_insert(0);
@@ -175,12 +175,15 @@ impl Node {
         }
     }
 
-    fn count(&mut self, conn: usize, channel: &[u8]) {
-        let members = self.channels.get(channel).map_or(0, BTreeSet::len);
+    fn count(&mut self, conn: usize, channels: &[&[u8]]) {
+        let members = |channel: &&[u8]| self.channels.get(*channel).map_or(0, BTreeSet::len);
+        let counts: Vec<_> = channels.iter().map(members).collect();
         self.reply(conn, |out| {
-            list(out, 2);
-            bulk(out, channel);
-            int(out, members as i64);
+            list(out, 2 * channels.len() as i64);
+            for (channel, members) in channels.iter().zip(counts) {
+                bulk(out, channel);
+                int(out, members as i64);
+            }
         });
     }
 

@@ -39,6 +39,8 @@ pub struct Setup {
     pub faults_until: Moment,
     /// From then on nobody begins to acquire.
     pub acquires_until: Moment,
+    /// Which hosts' processes have one connection for all their locks.
+    pub shares: Vec<bool>,
     pub mutant: Option<Mutant>,
 }
 
@@ -91,6 +93,8 @@ impl Setup {
             fault_every: dice.pick(&[50 * MS, 200 * MS, 700 * MS, 2 * SECOND]),
             faults_until,
             acquires_until: faults_until + dice.between(SECOND, 3 * SECOND),
+            // With dice of their own: whoever shares nothing goes the way it would go without this.
+            shares: draw_shares(&mut dice.clone(), hosts),
             mutant: None,
         }
     }
@@ -113,9 +117,10 @@ impl Setup {
         let who = |role: &Role| {
             let Role { host, lock, reads, waits, health_every, fencing, .. } = role;
             format!(
-                "host {host}, lock {lock}: reads {reads}/8, {waits:?}, health {} ms{}",
+                "host {host}, lock {lock}: reads {reads}/8, {waits:?}, health {} ms{}{}",
                 health_every / MS,
-                if *fencing { ", fencing" } else { "" }
+                if *fencing { ", fencing" } else { "" },
+                if self.shares[*host] { ", shares its connection" } else { "" }
             )
         };
         let actors: Vec<_> = self.actors.iter().map(who).collect();
@@ -133,6 +138,12 @@ impl Setup {
             actors.join("\n  ")
         )
     }
+}
+
+/// In most runs nobody.
+fn draw_shares(dice: &mut Dice, hosts: usize) -> Vec<bool> {
+    let some = dice.one_in(3);
+    (0..hosts).map(|_| some && dice.one_in(2)).collect()
 }
 
 /// None at all, each kind for itself, a few, or the lot.

@@ -5,6 +5,7 @@ use std::mem::take;
 use std::rc::Rc;
 use std::time::Duration;
 
+use portalock::protocol::LinkId;
 use portalock::simulation::Station;
 
 use crate::agenda::{Event, MS, Moment};
@@ -46,7 +47,12 @@ impl World {
         self.conns.push(Conn::new(host, life, line, socket.clone()));
         let answer_timeout = Duration::from_micros(self.setup.answer_timeout);
         let station = Station::new(Plug(socket.clone()), URL, answer_timeout, self.instant());
-        let station = station.expect("a URL");
+        let mut station = station.expect("a URL");
+        if self.setup.shares[host] {
+            let id = LinkId(u128::from(self.dice.word()));
+            station = station.shared(id, self.instant());
+            self.hosts[host].hub = Some(line);
+        }
         let new = Line { station, socket, conn, retired: false, visit_due: false, ring_due: None };
         self.hosts[host].lines.push(Some(new));
         self.send_up(conn, Packet::Syn);

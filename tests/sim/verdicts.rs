@@ -52,11 +52,13 @@ impl World {
             let me = &self.actors[**actor];
             me.line == line && matches!(me.doing, Doing::Trying { .. })
         };
-        let Some(actor) = self.hosts[host].actors.iter().find(lives_here).copied() else { return };
-        let ticket = self.actors[actor].ticket;
-        let phase = self.line(host, line).and_then(|place| place.station.phase_of(ticket));
-        if phase == Some(Phase::Held) && self.judge.decided(actor) {
-            self.must_be_next(actor);
+        let here: Vec<_> = self.hosts[host].actors.iter().filter(lives_here).copied().collect();
+        for actor in here {
+            let ticket = self.actors[actor].ticket;
+            let phase = self.line(host, line).and_then(|place| place.station.phase_of(ticket));
+            if phase == Some(Phase::Held) && self.judge.decided(actor) {
+                self.must_be_next(actor);
+            }
         }
     }
 
@@ -66,9 +68,10 @@ impl World {
         if !self.is_subscribed(me.conn, me.begun.lock) {
             return;
         }
-        let passed = |(_, its): &(&usize, &Wait)| {
+        let passed = |(other, its): &(&usize, &Wait)| {
             its.begun.lock == me.begun.lock
                 && its.queued
+                && !self.judge.in_line[**other]
                 && its.id < me.id
                 && !its.begun.mode.admits(me.begun.mode)
                 && self.is_subscribed(its.conn, its.begun.lock)
@@ -115,8 +118,9 @@ impl World {
 
     /// The server has let go of a connection.
     pub fn connection_lost(&mut self, conn: usize) {
-        let holder = self.judge.holds.iter().find(|(_, hold)| hold.conn == conn);
-        if let Some(actor) = holder.map(|(actor, _)| *actor) {
+        let here = self.judge.holds.iter().filter(|(_, hold)| hold.conn == conn);
+        let holders: Vec<_> = here.map(|(actor, _)| *actor).collect();
+        for actor in holders {
             self.put_loss_known(actor, self.now, self.now);
         }
     }
