@@ -21,8 +21,10 @@ async function pair() {
   const spans = [];
   for (let i = -20; i < count; i++) {
     const begin = now();
-    await (await acquire()).unlock();
-    if (i >= 0) spans.push(now() - begin);
+    const lock = await acquire();
+    const acquired = now();
+    await lock.unlock();
+    if (i >= 0) spans.push([acquired - begin, now() - begin]);
   }
   return spans;
 }

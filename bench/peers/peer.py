@@ -38,8 +38,9 @@ def pairs():
     for _ in range(count):
         begin = now()
         acquire()
+        acquired = now()
         release()
-        spans.append(now() - begin)
+        spans.append([acquired - begin, now() - begin])
     return spans
 
 
