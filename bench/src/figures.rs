@@ -17,7 +17,7 @@ fn everybody() -> impl Iterator<Item = &'static str> {
     std::iter::once(OURS).chain(PEERS)
 }
 
-pub struct Bench<'a> {
+struct Bench<'a> {
     server: &'a Server,
     quick: bool,
     /// The median of PING, in nanoseconds.
@@ -41,9 +41,9 @@ fn time(ns: f64) -> String {
     }
 }
 
-pub fn all(server: &Server, quick: bool) -> Vec<Row> {
+pub fn all<'a>(server: &'a Server, quick: bool) -> Vec<Row> {
     let mut bench = Bench { server, quick, rtt: 0.0, rows: Vec::new() };
-    let steps: [(&str, fn(&mut Bench)); 8] = [
+    let steps: [(&str, fn(&mut Bench<'a>)); 8] = [
         ("pairs", Bench::pairs),
         ("cold", Bench::cold),
         ("hand-overs", Bench::hand_overs),
@@ -66,7 +66,14 @@ impl Bench<'_> {
         if self.quick { quick } else { full }
     }
 
-    fn row(&mut self, figure: &str, who: &str, cells: [String; 3], target: &str, met: Option<bool>) {
+    fn row(
+        &mut self,
+        figure: &str,
+        who: &str,
+        cells: [String; 3],
+        target: &str,
+        met: Option<bool>,
+    ) {
         let [median, p99, ratio] = cells;
         let (figure, who, target) = (figure.to_owned(), who.to_owned(), target.to_owned());
         self.rows.push(Row { figure, who, median, p99, ratio, target, met });
@@ -79,7 +86,14 @@ impl Bench<'_> {
         [time(median), time(p99), format!("{:.2} RTT", median / self.rtt)]
     }
 
-    fn contenders(&self, who: &str, name: &str, n: usize, count: usize, hold_us: u64) -> Vec<Worker> {
+    fn contenders(
+        &self,
+        who: &str,
+        name: &str,
+        n: usize,
+        count: usize,
+        hold_us: u64,
+    ) -> Vec<Worker> {
         (0..n).map(|_| Worker::contender(who, &self.server.url, name, count, hold_us)).collect()
     }
 
@@ -170,7 +184,14 @@ impl Bench<'_> {
     }
 
     /// Enter, leave and worker of each stay, in the order of entering.
-    fn stays(&self, who: &str, name: &str, n: usize, count: usize, hold: u64) -> Vec<(u64, u64, usize)> {
+    fn stays(
+        &self,
+        who: &str,
+        name: &str,
+        n: usize,
+        count: usize,
+        hold: u64,
+    ) -> Vec<(u64, u64, usize)> {
         let name = format!("{name}-{who}");
         let mut workers = self.contenders(who, &name, n, count, hold);
         workers.iter_mut().for_each(Worker::go);
@@ -229,7 +250,8 @@ impl Bench<'_> {
         let mean = waits.iter().sum::<u64>() as f64 / waits.len() as f64;
         let ratio = quantile(&mut waits, 1.0) / mean;
         let mut cells = self.cells(&mut waits);
-        cells[2] = format!("max / mean {ratio:.2}, in order: {}", if in_order { "yes" } else { "no" });
+        cells[2] =
+            format!("max / mean {ratio:.2}, in order: {}", if in_order { "yes" } else { "no" });
         let target = "in order, max / mean <= 2.2";
         self.row("wait, 32 waiters", OURS, cells, target, Some(in_order && ratio <= 2.2));
     }

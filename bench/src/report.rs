@@ -28,7 +28,11 @@ pub fn page(rows: &[Row], server: &str, quick: bool) -> String {
     let mut text = String::from("# Performance\n\n");
     text += &format!(
         "Written by `./dev bench --save`, which repeats it{}. {}.\n\n",
-        if quick { "; this run was a `--quick` one, too short for its figures to mean much" } else { "" },
+        if quick {
+            "; this run was a `--quick` one, too short for its figures to mean much"
+        } else {
+            ""
+        },
         said("date", &["-u", "+%Y-%m-%d %H:%M UTC"]),
     );
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
@@ -49,7 +53,8 @@ pub fn page(rows: &[Row], server: &str, quick: bool) -> String {
              waited for, then\none of UNSUBSCRIBE, PUBLISH and CLIENT SETNAME, which is not; those with a key, a \
              SET or a script, then a script,\neach waited for; portalocker, its own connection for each \
              subscription.\n\n";
-    text += "| figure | who | median | p99 | ratio | target | |\n|---|---|---:|---:|---:|---|---|\n";
+    text +=
+        "| figure | who | median | p99 | ratio | target | |\n|---|---|---:|---:|---:|---|---|\n";
     for row in rows {
         let met = row.met.map_or("", |met| if met { "met" } else { "**missed**" });
         text += &format!(

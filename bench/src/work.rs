@@ -166,7 +166,9 @@ fn contend(peer: &mut dyn Peer, count: usize, hold: Duration) -> serde_json::Val
 
 /// WHO WORK URL NAME COUNT HOLD_US, and one line of JSON at the end.
 pub fn run(words: &[String]) {
-    let [who, work, url, name, count, hold] = words else { panic!("WHO WORK URL NAME COUNT HOLD_US") };
+    let [who, work, url, name, count, hold] = words else {
+        panic!("WHO WORK URL NAME COUNT HOLD_US")
+    };
     let count = count.parse().unwrap();
     let hold = Duration::from_micros(hold.parse().unwrap());
     let result = match work.as_str() {
