@@ -17,6 +17,8 @@ fn everybody() -> impl Iterator<Item = &'static str> {
     std::iter::once(OURS).chain(PEERS)
 }
 
+type Step<'a> = fn(&mut Bench<'a>);
+
 struct Bench<'a> {
     server: &'a Server,
     quick: bool,
@@ -43,7 +45,7 @@ fn time(ns: f64) -> String {
 
 pub fn all<'a>(server: &'a Server, quick: bool) -> Vec<Row> {
     let mut bench = Bench { server, quick, rtt: 0.0, rows: Vec::new() };
-    let steps: [(&str, fn(&mut Bench<'a>)); 8] = [
+    let steps: [(&str, Step<'a>); 8] = [
         ("pairs", Bench::pairs),
         ("cold", Bench::cold),
         ("hand-overs", Bench::hand_overs),
