@@ -5,6 +5,10 @@ use std::time::{Duration, Instant};
 
 use portalock::{Client, ClientOptions, LockOptions, Status, Wait};
 
+mod languages;
+mod own;
+mod server;
+
 use crate::process::{Server, Worker};
 use crate::report::Row;
 use crate::work::now;
@@ -45,7 +49,7 @@ fn time(ns: f64) -> String {
 
 pub fn all<'a>(server: &'a Server, quick: bool) -> Vec<Row> {
     let mut bench = Bench { server, quick, rtt: 0.0, rows: Vec::new() };
-    let steps: [(&str, Step<'a>); 8] = [
+    let steps: [(&str, Step<'a>); 14] = [
         ("pairs", Bench::pairs),
         ("cold", Bench::cold),
         ("hand-overs", Bench::hand_overs),
@@ -53,7 +57,13 @@ pub fn all<'a>(server: &'a Server, quick: bool) -> Vec<Row> {
         ("fairness", Bench::fairness),
         ("dead and stopped holders", Bench::take_overs),
         ("timeouts", Bench::timeouts),
-        ("what the server does", Bench::server_work),
+        ("languages", Bench::languages),
+        ("commands of pairs", Bench::commands_of_pairs),
+        ("commands of hand-overs", Bench::commands_of_hand_overs),
+        ("waiters at rest", Bench::waiters_at_rest),
+        ("in-process", Bench::in_process),
+        ("held locks", Bench::held),
+        ("allocations", Bench::allocations),
     ];
     for (name, step) in steps {
         let begun = Instant::now();
@@ -312,44 +322,5 @@ impl Bench<'_> {
         let met = quantile(&mut over, 0.99) <= 5e6;
         let cells = self.cells(&mut over);
         self.row("overshoot of a 50 ms timeout", OURS, cells, "p99 <= 5 ms", Some(met));
-    }
-
-    fn server_work(&mut self) {
-        let client = Client::new(&self.server.url, ClientOptions::new()).unwrap();
-        let lock = |name: &str| client.lock(name, LockOptions::new()).unwrap();
-        let one = lock("work");
-        let pair = || {
-            one.acquire(Wait::Forever).unwrap();
-            one.release_wait(Duration::from_secs(5)).unwrap();
-        };
-        (0..10).for_each(|_| pair());
-        let before = self.server.commands();
-        (0..100).for_each(|_| pair());
-        let each = (self.server.commands() - before) as f64 / 100.0;
-        let cells = |value: String| [value, String::new(), String::new()];
-        let met = Some(each <= 6.0);
-        self.row("commands per pair", OURS, cells(format!("{each:.2}")), "<= 6", met);
-
-        one.acquire(Wait::Forever).unwrap();
-        let mut waiters = Vec::new();
-        let mut at_rest = |n: usize| {
-            while waiters.len() < n {
-                let mut waiter = self.contenders(OURS, "work", 1, 1, 0).remove(0);
-                waiter.go();
-                waiters.push(waiter);
-            }
-            sleep(Duration::from_secs(2));
-            let span = Duration::from_secs(self.pick(10, 2));
-            let before = self.server.commands();
-            sleep(span);
-            (self.server.commands() - before) as f64 / span.as_secs_f64()
-        };
-        let first = at_rest(1);
-        let others = (at_rest(9) - first) / 8.0;
-        let target = "<= 50 /s";
-        let text = format!("{first:.2} /s");
-        self.row("first waiter at rest", OURS, cells(text), target, Some(first <= 50.0));
-        let text = format!("{others:.2} /s");
-        self.row("other waiter at rest", OURS, cells(text), "<= 1 /s", Some(others <= 1.0));
     }
 }

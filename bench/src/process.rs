@@ -1,4 +1,5 @@
 //! The server and the processes that do the work.
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -49,16 +50,17 @@ impl Server {
         redis::Client::open(&*self.url).unwrap().get_connection().unwrap()
     }
 
-    /// How many commands were executed so far, but for those of this very question.
-    pub fn commands(&self) -> u64 {
+    /// How often each command was executed so far, but for those that only this question needs.
+    pub fn command_counts(&self) -> BTreeMap<String, u64> {
         let text: String =
             redis::cmd("INFO").arg("commandstats").query(&mut self.connection()).unwrap();
-        let calls = |line: &str| -> Option<u64> {
+        let count = |line: &str| -> Option<(String, u64)> {
             let (name, rest) = line.strip_prefix("cmdstat_")?.split_once(":calls=")?;
-            let ours = ["info", "ping"].contains(&name) || name.starts_with("client|setinfo");
-            if ours { None } else { rest.split(',').next()?.parse().ok() }
+            let asking = name == "info" || name == "client|setinfo";
+            let calls = rest.split(',').next()?.parse().ok()?;
+            (!asking).then(|| (name.replace('|', " "), calls))
         };
-        text.lines().filter_map(calls).sum()
+        text.lines().filter_map(count).collect()
     }
 
     pub fn version(&self) -> String {
@@ -90,6 +92,15 @@ impl Worker {
                 python.arg(format!("{peers}/peer.py"));
                 python
             }
+            "C" | "Go" => {
+                Command::new(format!("{}/{who}", std::env::var("PORTALOCK_BENCH_PAIR").unwrap()))
+            }
+            "Ruby" => {
+                let mut ruby = Command::new("ruby");
+                ruby.args(["-I", concat!(env!("CARGO_MANIFEST_DIR"), "/../bindings/ruby/lib")]);
+                ruby.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/pair/pair.rb"));
+                ruby
+            }
             "redlock" => {
                 let mut node = Command::new("node");
                 node.arg(format!("{peers}/peer.mjs"));
@@ -101,12 +112,14 @@ impl Worker {
                 own
             }
         };
-        command
-            .args([who, work, url, name, &count.to_string(), &hold_us.to_string()])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped());
+        command.args([who, work, url, name, &count.to_string(), &hold_us.to_string()]);
+        Self::spawn(command)
+    }
+
+    pub fn spawn(mut command: Command) -> Self {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
         die_with_parent(&mut command);
-        let mut child = command.spawn().unwrap_or_else(|error| panic!("{who}: {error}"));
+        let mut child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
         let lines = BufReader::new(child.stdout.take().unwrap());
         Self { child, lines }
     }
