@@ -15,5 +15,5 @@ one = lambda do
   lock.release
   [acquired - begin_at, now - begin_at]
 end
-20.times(&one)
+20.times { one.call }
 puts JSON.generate(Array.new(Integer(count)) { one.call })
