@@ -12,7 +12,9 @@ fn main() {
     }
     let parts: Vec<&str> = words.iter().map(String::as_str).collect();
     match parts[..] {
-        ["own", "hold", url, count] => return own::hold(url, count.parse().unwrap()),
+        ["own", "hold", url, count, shared] => {
+            return own::hold(url, count.parse().unwrap(), shared.parse().unwrap());
+        }
         ["own", "in-process", url, folder, seconds] => {
             return own::in_process(url, folder, seconds.parse().unwrap());
         }

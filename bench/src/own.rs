@@ -18,7 +18,7 @@ fn resident() -> u64 {
     line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
 }
 
-/// Every lock has a connection of its own.
+/// Every lock may have a connection of its own.
 fn raise_file_limit() {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: `limit` is a place for what is written, and then for what is read.
@@ -31,9 +31,11 @@ fn raise_file_limit() {
 
 /// `[bytes of each lock beyond the first, threads beside the main one]`, once all are held. They are held
 /// until there is a line on the standard input, and then it says whether they still were.
-pub fn hold(url: &str, count: usize) {
+pub fn hold(url: &str, count: usize, shared: bool) {
     raise_file_limit();
-    let client = Client::new(url, ClientOptions::new()).unwrap();
+    let mut options = ClientOptions::new();
+    options.shared_connection(shared);
+    let client = Client::new(url, options).unwrap();
     let hold = |i: usize| -> Lock {
         let lock = client.lock(&format!("held-{i}"), LockOptions::new()).unwrap();
         lock.acquire(Wait::Forever).unwrap();

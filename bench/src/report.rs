@@ -48,10 +48,10 @@ pub fn page(rows: &[Row], server: &str, quick: bool) -> String {
              (npm), rslock 0.10 (Rust),\n  minimal: `SET NX PX` and `EVALSHA` on one connection (Rust), \
              which asks again after 1 ms\n";
     text += "- One redis-server for all, over loopback TCP; RTT is the median of PING on a plain blocking \
-             socket.\n  Of pairs and cold acquires the rounds of all take turns; the rest is measured one lock after the other. The peers' leases are 10 s.\n\n";
+             socket.\n  Rounds of pairs, of cold acquires and of the languages take turns; the\n  rest is measured one lock after the other. The peers' leases are 10 s.\n\n";
     text += "On the wire a pair is: ours, a pipeline of CLIENT SETNAME, SUBSCRIBE and PUBSUB NUMSUB, which is \
-             waited for, then\none of UNSUBSCRIBE, PUBLISH and CLIENT SETNAME, which is not; those with a key, a \
-             SET or a script, then a script,\neach waited for.\n\n";
+             waited for, then\none of UNSUBSCRIBE, PUBLISH and CLIENT SETNAME, which is not; what the \
+             others send is counted below,\nwith what their scripts call.\n\n";
     text +=
         "| figure | who | median | p99 | ratio | target | |\n|---|---|---:|---:|---:|---|---|\n";
     for row in rows {
