@@ -14,7 +14,7 @@ LEASE = 10
 
 def make():
     """A lock on a connection that is there already, as acquire and release."""
-    client = redis.Redis.from_url(url)
+    client = redis.Redis.from_url(url, socket_timeout=None)
     client.ping()
     if who == "portalocker":
         import portalocker

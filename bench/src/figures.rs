@@ -111,17 +111,17 @@ impl Bench<'_> {
 
     fn pairs(&mut self) {
         let (rounds, count) = self.pick((7, 400), (1, 50));
-        let mut samples: BTreeMap<&str, Vec<[u64; 2]>> = BTreeMap::new();
+        let mut samples: BTreeMap<&str, Vec<Vec<u64>>> = BTreeMap::new();
         for _ in 0..rounds {
-            for who in std::iter::once("ping").chain(everybody()) {
+            for who in everybody() {
                 // Portalocker polls and sleeps: each of its pairs takes long.
                 let count = if who == "portalocker" { count.min(5) } else { count };
                 let mut worker = Worker::start(who, "pair", &self.server.url, "pair", count, 0);
-                samples.entry(who).or_default().extend(worker.json::<Vec<[u64; 2]>>());
+                samples.entry(who).or_default().extend(worker.json::<Vec<Vec<u64>>>());
             }
         }
         let part = |who: &str, i: usize| samples[who].iter().map(|s| s[i]).collect::<Vec<_>>();
-        let mut ping = part("ping", 0);
+        let mut ping = part(OURS, 2);
         self.rtt = quantile(&mut ping, 0.5);
         let cells = self.cells(&mut ping);
         self.row("PING round trip", "a plain socket", cells, "", None);

@@ -120,14 +120,19 @@ fn span(since: Instant) -> u64 {
     since.elapsed().as_nanos() as u64
 }
 
-/// `[[acquire, acquire + release], ...]` in nanoseconds.
-fn pairs(peer: &mut dyn Peer, count: usize) -> serde_json::Value {
+/// `[[acquire, acquire + release, PING], ...]` in nanoseconds. How long a round trip takes changes with where
+/// the system lets the two processes run: so each pair has one beside it.
+fn pairs(peer: &mut dyn Peer, url: &str, count: usize) -> serde_json::Value {
+    let mut ping = Ping(connect(url));
     let mut one = || {
+        let begin = Instant::now();
+        ping.acquire();
+        let round_trip = span(begin);
         let begin = Instant::now();
         peer.acquire();
         let acquired = span(begin);
         peer.release();
-        [acquired, span(begin)]
+        [acquired, span(begin), round_trip]
     };
     for _ in 0..WARM_UP {
         one();
@@ -174,7 +179,7 @@ pub fn run(words: &[String]) {
     let count = count.parse().unwrap();
     let hold = Duration::from_micros(hold.parse().unwrap());
     let result = match work.as_str() {
-        "pair" => pairs(&mut *peer(who, url, name), count),
+        "pair" => pairs(&mut *peer(who, url, name), url, count),
         "cold" => cold(who, url, name),
         "contend" => contend(&mut *peer(who, url, name), count, hold),
         _ => panic!("no work is called {work}"),

@@ -50,7 +50,7 @@ impl Bench<'_> {
         let counts_for = |who: &str, count: usize| {
             let before = self.server.command_counts();
             let mut worker = Worker::start(who, "pair", &self.server.url, "commands", count, 0);
-            worker.json::<Vec<[u64; 2]>>();
+            worker.json::<Vec<Vec<u64>>>();
             drop(worker);
             // What was written last is on its way.
             sleep(Duration::from_millis(100));
