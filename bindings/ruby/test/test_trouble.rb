@@ -33,6 +33,56 @@ class TroubleTest < PortalockTest
     assert_free
   end
 
+  # One interrupt at each step that is taken, also at those where none comes by itself most of the time.
+  def test_an_interrupt_at_every_step
+    lock = client.lock(lock_name)
+    lock.synchronize { nil } # What is loaded or started once is, by now.
+    steps = interrupted_at_every_step(-> { lock.synchronize(timeout: LONG) { nil } }) do
+      refute_predicate lock, :held?
+    end
+    assert_operator steps, :>, 100
+    # Here it may come just when the acquire has ended well.
+    interrupted_at_every_step(-> { lock.acquire(timeout: LONG) }) { lock.release if lock.held? }
+    assert_free
+  end
+
+  # @return how many there are
+  def interrupted_at_every_step(work)
+    (1..).each do |step|
+      done = interrupted_at(step, &work)
+      yield
+      return step if done
+    end
+  end
+
+  # Whether it took fewer steps than that.
+  def interrupted_at(step)
+    thread = Thread.current
+    kinds = %i[line call return b_call b_return c_call c_return]
+    trace = TracePoint.new(*kinds) do |point|
+      next unless Thread.current == thread && point.path.include?("lib/portalock/")
+
+      step -= 1
+      thread.raise(Stop) if step.zero?
+    end
+    trace.enable { yield }
+    step.positive?
+  rescue Stop
+    false
+  end
+
+  # Another acquire of a lock that is being acquired is refused, and does not end that.
+  def test_whoever_is_refused_cancels_nothing
+    holder = held_elsewhere
+    lock = client.lock(lock_name)
+    thread = waiter(lock) { lock.synchronize(timeout: LONG) { :served } }
+    assert_raises(Portalock::Active) { lock.acquire }
+    assert_raises(Portalock::Active) { lock.synchronize { flunk } }
+    holder.release
+    assert_equal :served, thread.join(LONG)&.value
+    assert_free
+  end
+
   # More than one interrupt, the second while the first is being dealt with.
   def test_interrupts_upon_interrupts
     holder = held_elsewhere

@@ -12,6 +12,7 @@ module Portalock
       @ended = Thread::Queue.new
       @status = nil
       @under_way = false
+      @kept = false
       @orphaned = false
     end
 
@@ -31,6 +32,16 @@ module Portalock
     # @return [Boolean]
     def granted?
       @status == Native::OK
+    end
+
+    # Whoever wanted the lock has it, or has released it: it is no business of this any more.
+    def keep
+      @kept = true
+    end
+
+    # @return [Boolean] whether it was started, and neither kept nor given up
+    def to_be_undone?
+      @under_way && !@kept && !@orphaned
     end
 
     # Nobody wants the lock any more. If it has not been granted, that is up to {#finish} from now on.

@@ -11,6 +11,10 @@ module Portalock
   #
   # After a fork the locks of the parent raise {Forked} in the child, and stay the parent's.
   class Lock
+    # Made once, and by identity: where a new one is made, an interrupt can come before it is in force.
+    UNINTERRUPTED = { Object => :never }.compare_by_identity.freeze
+    private_constant :UNINTERRUPTED
+
     # @return [String]
     attr_reader :name
 
@@ -40,16 +44,9 @@ module Portalock
     # @raise [Error] as {#acquire} does; the block is not called then
     def synchronize(timeout: :default, shared: nil)
       attempt = Attempt.new
-      begin
+      undone_at_the_end(attempt) do
         contend(attempt, timeout, shared)
         yield self
-      rescue Exception => e # rubocop:disable Lint/RescueException
-        error = e
-        raise
-      ensure
-        # With nothing before it, so that no interrupt comes in between.
-        Thread.handle_interrupt(Object => :never) { attempt.granted? ? leave(error) : abandon(attempt) }
-        attempt.await_end
       end
     end
 
@@ -71,12 +68,11 @@ module Portalock
     # @raise [Forked]
     def acquire(timeout: :default, shared: nil)
       attempt = Attempt.new
-      contend(attempt, timeout, shared)
-      kept = true
+      undone_at_the_end(attempt) do
+        contend(attempt, timeout, shared)
+        attempt.keep
+      end
       self
-    ensure
-      Thread.handle_interrupt(Object => :never) { abandon(attempt) unless kept || attempt.nil? }
-      attempt&.await_end
     end
 
     # Acquires the lock if that is possible at once; asks the server all the same.
@@ -219,6 +215,31 @@ module Portalock
 
     private
 
+    # Releases what the block has acquired, or ends what it has begun, however it is left: at once where no
+    # interrupt can come any more, and once more should one have come before that.
+    def undone_at_the_end(attempt)
+      begin
+        yield
+      rescue Exception => e # rubocop:disable Lint/RescueException
+        error = e
+        raise
+      ensure
+        Thread.handle_interrupt(UNINTERRUPTED) { undo(attempt, error) }
+      end
+    ensure
+      Thread.handle_interrupt(UNINTERRUPTED) { undo(attempt, error) }
+      attempt.await_end
+    end
+
+    # Not to be interrupted.
+    def undo(attempt, error)
+      return unless attempt.to_be_undone?
+      return abandon(attempt) unless attempt.granted?
+
+      attempt.keep
+      leave(error)
+    end
+
     # Whoever calls this has to look after the attempt, however this ends.
     def contend(attempt, timeout, shared)
       timeout = Arguments.timeout(timeout)
@@ -248,7 +269,7 @@ module Portalock
     def abandon(attempt)
       return Native.pl_lock_cancel(@handle.pointer_or_null) unless attempt.orphan
 
-      Native.attempt(:pl_lock_release, @handle.pointer_or_null) if attempt.granted?
+      release_failure if attempt.granted?
     end
 
     # Releases at the end of a block that was left with this error, or none.
