@@ -4,7 +4,7 @@ mod support;
 
 use std::io::BufReader;
 use std::path::PathBuf;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::sync::Once;
 use std::time::Duration;
 
@@ -57,7 +57,7 @@ fn said(outcome: &Output) -> String {
     String::from_utf8_lossy(&outcome.stdout).into_owned()
 }
 
-fn output_of(child: &mut Child) -> BufReader<impl std::io::Read + use<>> {
+fn output_of(child: &mut Child) -> BufReader<ChildStdout> {
     BufReader::new(child.stdout.take().unwrap())
 }
 

@@ -94,19 +94,22 @@ static int handle(const pl_event *event)
     }
 }
 
-static int handle_all(pl_client *client, pl_lock **locks, int count, int owned)
+/* Returns whether any of our shards has come or gone, be it that it is back already. */
+static int handle_all(pl_client *client, pl_lock **locks, int count, int *owned)
 {
-    for (;;) {
+    for (int changed = 0;;) {
         pl_event *event;
         pl_error *error;
         if (pl_client_next_event(client, 0, &event, &error) != PL_OK)
             die("no events", error);
         if (event == NULL)
-            return owned;
+            return changed;
+        int before = *owned;
         if (pl_event_type_of(event) == PL_EVENT_OVERFLOW)
-            owned = look_at_all(locks, count);
+            *owned = look_at_all(locks, count);
         else
-            owned += handle(event);
+            *owned += handle(event);
+        changed |= *owned != before;
         pl_event_free(event);
     }
 }
@@ -158,10 +161,8 @@ int main(int argc, char **argv)
         struct pollfd ready = {.fd = fd, .events = POLLIN, .revents = 0};
         if (ppoll(&ready, 1, NULL, &before) < 0 && errno != EINTR)
             return 1;
-        int now = handle_all(client, locks, count, owned);
-        if (now != owned)
-            printf("poll_loop[%d] owns %d of %d shards\n", (int)getpid(), now, count);
-        owned = now;
+        if (handle_all(client, locks, count, &owned))
+            printf("poll_loop[%d] owns %d of %d shards\n", (int)getpid(), owned, count);
     }
 
     for (int i = 0; i < count; i++)

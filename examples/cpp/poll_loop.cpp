@@ -83,10 +83,13 @@ static void run(const std::string &url, const std::string &prefix, std::size_t c
         want(shards[i]);
     }
     while (poll(sources, 2, -1) < 0 || !sources[1].revents) {
-        const std::size_t before = owned(shards);
-        while (const portalock::event event = client.next_event(std::chrono::seconds(0)))
+        bool changed = false;
+        while (const portalock::event event = client.next_event(std::chrono::seconds(0))) {
+            const std::size_t before = owned(shards);
             handle(event, shards);
-        if (owned(shards) != before)
+            changed |= owned(shards) != before;
+        }
+        if (changed)
             std::cout << getpid() << " owns " << owned(shards) << " of " << count << " shards" << std::endl;
     }
 }

@@ -1,9 +1,11 @@
 //! Programs in C and C++ that use the library: compiled with the system's compiler, linked with the shared
 //! object that was built together with the test.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
 
 use tempfile::TempDir;
 
@@ -160,15 +162,27 @@ pub fn attend(mut child: Child, server: &Server) -> Output {
     child.wait_with_output().unwrap()
 }
 
+/// How long a program may say nothing at all before it is taken to be stuck.
+const SILENCE: Duration = Duration::from_secs(60);
+
 /// What a program says, until it says `wanted`.
-pub fn await_line(said: &mut impl BufRead, wanted: &str) -> Vec<String> {
+pub fn await_line(said: &mut BufReader<impl Read + AsRawFd>, wanted: &str) -> Vec<String> {
     let mut lines = Vec::new();
     loop {
         let mut line = String::new();
+        assert!(says_more(said), "it is stuck before {wanted:?}: {lines:?}");
         assert_ne!(said.read_line(&mut line).unwrap(), 0, "it ends before {wanted:?}: {lines:?}");
         lines.push(line.trim_end().to_owned());
         if line.contains(wanted) {
             return lines;
         }
     }
+}
+
+fn says_more(said: &BufReader<impl Read + AsRawFd>) -> bool {
+    let mut ready =
+        libc::pollfd { fd: said.get_ref().as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    // SAFETY: it is one descriptor, and open as long as its owner is borrowed.
+    !said.buffer().is_empty()
+        || unsafe { libc::poll(&raw mut ready, 1, SILENCE.as_millis() as i32) } > 0
 }

@@ -48,7 +48,6 @@ func keep(ctx context.Context, shard int, mutex *portalock.Mutex, changes chan<-
 // watch counts what is ours, and speaks when a batch of changes is through.
 func watch(changes <-chan change, count int) {
 	owned := make(map[int]bool)
-	said := 0
 	for change := range changes {
 		if change.owned {
 			owned[change.shard] = true
@@ -56,9 +55,8 @@ func watch(changes <-chan change, count int) {
 			delete(owned, change.shard)
 			fmt.Printf("shard %d is lost: %v\n", change.shard, change.why)
 		}
-		if len(changes) == 0 && len(owned) != said {
-			said = len(owned)
-			fmt.Printf("event_loop[%d] owns %d of %d shards\n", os.Getpid(), said, count)
+		if len(changes) == 0 {
+			fmt.Printf("event_loop[%d] owns %d of %d shards\n", os.Getpid(), len(owned), count)
 		}
 	}
 }
