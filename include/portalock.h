@@ -636,6 +636,26 @@ pl_status pl_lock_acquire_start(struct pl_lock *lock,
                                 struct pl_error **error);
 
 /**
+ * As `pl_lock_acquire_start` with the event queue, but the calling thread asks the server itself first, and
+ * waits for its answer for 3 ms at the most. So a lock that is free costs no change of threads, and one
+ * that is not is waited for elsewhere: what a binding to a language with threads of its own wants.
+ *
+ * @param lock        the lock
+ * @param mode        `PL_MODE_SHARED`, `PL_MODE_EXCLUSIVE`, or `PL_MODE_NONE` for what the options say
+ * @param timeout_ms  as of `pl_lock_acquire`
+ * @param held        where it goes whether the lock is held: otherwise the acquire is under way, and a
+ *                    `PL_EVENT_ACQUIRED` will tell of its end
+ * @param error       where the error goes, or `NULL`
+ * @return `PL_OK`; else what `pl_lock_acquire` returns, and there is no event then. `PL_INVALID` also
+ *         without an event queue (`pl_client_event_fd`)
+ */
+pl_status pl_lock_acquire_begin(struct pl_lock *lock,
+                                pl_mode mode,
+                                int64_t timeout_ms,
+                                bool *held,
+                                struct pl_error **error);
+
+/**
  * Sets a pointer of the application's own, for what it wants to find from the lock of an event. The
  * library does nothing with it. Thread-safe.
  *

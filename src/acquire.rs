@@ -1,27 +1,29 @@
 //! An acquire at work: attempts until one is granted, the time is up, or it is no use. It never waits
 //! itself; the calling thread does, or the keeper comes back to it (`Chase`).
 
+use std::cell::OnceCell;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-
-use uuid::{NoContext, Timestamp, Uuid};
 
 use crate::broker::Route;
 use crate::callback::{AcquiredCallback, Callback, fire_once};
 use crate::disclosure;
 use crate::error::{Error, Result, Status};
 use crate::events::EventKind;
-use crate::keeper::{Keeper, Line, Stopped, Task, Tenant, lock};
+use crate::keeper::{Attempt, Bell, Keeper, Line, Stopped, Task, Tenant, lock};
 use crate::options::Wait;
-use crate::protocol::{Contender, HolderId, Mode, Stop, Timing};
+use crate::protocol::{Contender, Mode, Names, Stop, Timing};
 use crate::pursuit::{Next, Pursuit, worth_another};
+use crate::stamp::Stamp;
 use crate::standing::{Kind, Shared, Stage, Watcher};
 
-/// How long the calling thread serves its own connection before it leaves it to the keeper.
+/// How long the calling thread serves its own connection before it leaves it to the keeper, where it does
+/// not go on doing so.
 const DRIVE: Duration = Duration::from_millis(3);
-/// Between two counts, for the first in line.
-const COUNT_EVERY: Duration = Duration::from_millis(20);
+/// Between two counts, for the first in line: so that it sends no more than 50 commands a second, with all
+/// else that it sends.
+const COUNT_EVERY: Duration = Duration::from_millis(22);
 /// How long the first ping waits for its answers.
 const ASK_AGAIN: Duration = Duration::from_millis(50);
 
@@ -33,7 +35,8 @@ pub(crate) struct Acquire {
     shared: Arc<Shared>,
     mode: Mode,
     pursuit: Pursuit,
-    first_id: Uuid,
+    /// What its ids are ordered by.
+    begun: Stamp,
     /// Which of the server's addresses to try next.
     turn: usize,
     /// The kind of trouble that was reported last.
@@ -53,6 +56,17 @@ enum Doing {
     Trying { ticket: u64, line: Arc<Line>, at_once: bool },
     /// There is to be another attempt, not before then.
     Resting(Instant),
+}
+
+/// Who does the work of the connection while an attempt is under way.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Service {
+    /// The keeper.
+    Keeper,
+    /// The calling thread, as long as a first answer takes where it is quick.
+    Brief,
+    /// The calling thread, to the end.
+    Whole,
 }
 
 /// What came of looking at an acquire.
@@ -99,7 +113,7 @@ impl Acquire {
             shared: shared.clone(),
             mode,
             pursuit,
-            first_id: Uuid::now_v7(),
+            begun: Stamp::draw(),
             turn: 0,
             trouble: None,
             seen: 0,
@@ -111,7 +125,7 @@ impl Acquire {
     pub(crate) fn run(mut self) -> Result<()> {
         let shared = self.shared.clone();
         loop {
-            let until = match self.poll(DRIVE) {
+            let until = match self.poll(Service::Whole) {
                 Poll::Ready(outcome) => return outcome,
                 Poll::Pending(until) => until,
             };
@@ -146,16 +160,26 @@ impl Acquire {
         Ok(())
     }
 
-    /// Goes on as far as that is possible without waiting, but for `drive` on its own connection.
-    fn poll(&mut self, drive: Duration) -> Poll {
+    /// As [`start`](Self::start) without a callback, and works on it in the calling thread first, as long
+    /// as a first answer takes where it is quick. `true` if the lock is held with that, `false` if it is
+    /// under way: its end is told only then.
+    pub(crate) fn start_here(mut self) -> Result<bool> {
+        match self.poll(Service::Brief) {
+            Poll::Ready(outcome) => outcome.map(|()| true),
+            Poll::Pending(_) => self.start(None).map(|()| false),
+        }
+    }
+
+    /// Goes on as far as that is possible without waiting for anything but its own connection.
+    fn poll(&mut self, service: Service) -> Poll {
         self.seen = self.shared.stage().changes;
         loop {
             let now = Instant::now();
             let step = match &self.doing {
-                Doing::Starting => self.attempt(drive),
+                Doing::Starting => self.attempt(service),
                 Doing::LookingUp(until) => match self.looked_up(*until, now) {
                     None => return Poll::Pending(Some(*until)),
-                    Some(found) => self.dial(found, drive),
+                    Some(found) => self.dial(found, service),
                 },
                 Doing::Trying { ticket, line, at_once } => {
                     match self.conclude(*ticket, line, *at_once, now) {
@@ -225,17 +249,17 @@ impl Acquire {
         outcome
     }
 
-    fn attempt(&mut self, drive: Duration) -> std::result::Result<Doing, Failure> {
+    fn attempt(&mut self, service: Service) -> std::result::Result<Doing, Failure> {
         self.pursuit.begin(Instant::now());
         let ticket = self.new_ticket();
         let tenant = || self.tenant(ticket);
         if let Some(line) = self.shared.client.move_into_warm(tenant) {
-            return Ok(self.pursue(ticket, line, true, drive));
+            return Ok(self.pursue(ticket, line, true, service));
         }
         let client = &self.shared.client;
         if !client.needs_lookup() {
             let routes = client.routes();
-            return self.dial(routes, drive);
+            return self.dial(routes, service);
         }
         self.shared.stage().lookup = None;
         let shared = self.shared.clone();
@@ -262,7 +286,7 @@ impl Acquire {
     fn dial(
         &mut self,
         routes: Result<Vec<Route>>,
-        drive: Duration,
+        service: Service,
     ) -> std::result::Result<Doing, Failure> {
         let routes = routes.map_err(|error| Failure { error, at_once: false })?;
         let turn = self.turn % routes.len();
@@ -270,19 +294,30 @@ impl Acquire {
         let more = self.turn < routes.len();
         let ticket = self.shared.stage().ticket;
         match self.shared.client.move_into_new(&routes[turn], self.tenant(ticket)) {
-            Ok(line) => Ok(self.pursue(ticket, line, more, drive)),
+            Ok(line) => Ok(self.pursue(ticket, line, more, service)),
             Err(error) => Err(Failure { error, at_once: more }),
         }
     }
 
-    fn pursue(&self, ticket: u64, line: Arc<Line>, at_once: bool, drive: Duration) -> Doing {
+    fn pursue(&self, ticket: u64, line: Arc<Line>, at_once: bool, service: Service) -> Doing {
         self.shared.stage().line = Some(line.clone());
-        line.drive(&self.shared.names, ticket, self.pursuit.bounded(Instant::now() + drive));
+        let now = Instant::now();
+        let soon = self.pursuit.bounded(now + DRIVE);
+        match service {
+            Service::Keeper => line.drive(&self.shared.names, ticket, now),
+            Service::Brief => line.drive(&self.shared.names, ticket, soon),
+            Service::Whole => {
+                let watched = Watched { acquire: self, ticket, bell: OnceCell::new() };
+                line.serve(&watched, soon, self.pursuit.deadline());
+            }
+        }
         Doing::Trying { ticket, line, at_once }
     }
 
     fn new_ticket(&self) -> u64 {
-        let id = self.new_id();
+        // A further attempt has an id of its own, as its connection is another, but keeps the time of
+        // the first: an acquire does not lose its place because the server was restarted.
+        let id = self.begun.id();
         let mut stage = self.shared.stage();
         stage.ticket = NEXT_TICKET.fetch_add(1, Ordering::Relaxed);
         stage.granted = false;
@@ -290,16 +325,6 @@ impl Acquire {
         stage.ahead = None;
         stage.id = Some(id);
         stage.ticket
-    }
-
-    /// A further attempt has an id of its own, as its connection is another, but keeps the time of
-    /// the first: an acquire does not lose its place because the server was restarted.
-    fn new_id(&self) -> HolderId {
-        if self.shared.stage().id.is_none() {
-            return HolderId(self.first_id.as_u128());
-        }
-        let (secs, nanos) = self.first_id.get_timestamp().map_or((0, 0), |time| time.to_unix());
-        HolderId(Uuid::new_v7(Timestamp::from_unix(NoContext, secs, nanos)).as_u128())
     }
 
     fn tenant(&self, ticket: u64) -> Tenant {
@@ -312,7 +337,7 @@ impl Acquire {
             check_interval: options.check_interval,
             health_every: options.health_check_interval,
         };
-        let id = shared.stage().id.unwrap_or(HolderId(self.first_id.as_u128()));
+        let id = shared.stage().id.unwrap_or_else(|| self.begun.id());
         let contender = Contender::new(id, self.mode, timing);
         let (names, disclosure) = (shared.names.clone(), disclosure::of(options));
         let now = Instant::now();
@@ -369,6 +394,48 @@ impl Acquire {
     }
 }
 
+/// An attempt of the calling thread's own.
+struct Watched<'a> {
+    acquire: &'a Acquire,
+    ticket: u64,
+    bell: OnceCell<Arc<Bell>>,
+}
+
+impl Attempt for Watched<'_> {
+    fn names(&self) -> &Names {
+        &self.acquire.shared.names
+    }
+
+    fn ticket(&self) -> u64 {
+        self.ticket
+    }
+
+    fn has_news(&self) -> bool {
+        let stage = self.acquire.shared.stage();
+        let queued = self.acquire.pursuit.is_once() && stage.ahead.is_some();
+        stage.has_granted(self.ticket) || stage.failure.is_some() || stage.cancelled || queued
+    }
+
+    fn hang(&self, bell: &Arc<Bell>) {
+        self.acquire.shared.stage().watcher = Some(bell.clone());
+        let _ = self.bell.set(bell.clone());
+    }
+}
+
+impl Drop for Watched<'_> {
+    fn drop(&mut self) {
+        if let Some(bell) = self.bell.get() {
+            self.acquire.shared.unwatch(Arc::as_ptr(bell));
+        }
+    }
+}
+
+impl Watcher for Bell {
+    fn wake(&self) {
+        self.ring();
+    }
+}
+
 fn cancelled_error() -> Error {
     Error::new(Status::Cancelled, "the acquire was cancelled")
 }
@@ -395,9 +462,7 @@ impl Chase {
         self.set_timer(None);
         self.keeper.let_go(self.key);
         let shared = acquire.shared.clone();
-        // Another acquire may have begun, and have a watcher of its own.
-        let own = |watcher: &mut Arc<dyn Watcher>| std::ptr::addr_eq(Arc::as_ptr(watcher), self);
-        drop(shared.stage().watcher.take_if(own));
+        shared.unwatch(self);
         match self.done.clone() {
             Some(done) => fire_once(shared, |shared| &shared.acquired, done, outcome),
             None => shared.report(EventKind::Acquired(outcome)),
@@ -419,7 +484,7 @@ impl Task for Chase {
         };
         // Before looking: whatever happens from here on sets it anew.
         self.set_timer(None);
-        match acquire.poll(Duration::ZERO) {
+        match acquire.poll(Service::Keeper) {
             Poll::Pending(until) => {
                 let mut timer = lock(&self.timer);
                 if timer.is_none() {

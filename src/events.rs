@@ -119,7 +119,7 @@ impl Events {
             if left == Some(Duration::ZERO) {
                 return Ok(None);
             }
-            await_descriptor(self.descriptor(), libc::POLLIN, left);
+            await_descriptor(self.descriptor(), left);
         }
     }
 

@@ -39,6 +39,7 @@ mod pursuit;
 #[cfg(feature = "simulation")]
 #[doc(hidden)]
 pub mod simulation;
+mod stamp;
 mod standing;
 
 pub use callback::{AcquiredCallback, LostCallback};

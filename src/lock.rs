@@ -91,13 +91,29 @@ impl Lock {
         wait: Wait,
         done: Option<AcquiredCallback>,
     ) -> Result<()> {
+        self.begin(mode, wait, done.is_some())?.start(done)
+    }
+
+    /// As [`start_acquire`](Self::start_acquire) without a callback, but the calling thread asks the server
+    /// itself first, and waits for the answer, for 3 ms at the most. `true`: the lock is held. `false`: it is
+    /// under way, and the client's event queue will tell of its end. So a lock that is free costs no change
+    /// of threads, and one that is not is waited for elsewhere.
+    ///
+    /// # Errors
+    /// As [`acquire`](Self::acquire), if it has failed within that time; `Invalid` if there is no event queue.
+    /// Nothing else is told of it then.
+    pub fn begin_acquire(&self, mode: Option<Mode>, wait: Wait) -> Result<bool> {
+        self.begin(mode, wait, false)?.start_here()
+    }
+
+    fn begin(&self, mode: Option<Mode>, wait: Wait, called_back: bool) -> Result<Acquire> {
         self.shared.generation().check()?;
-        if done.is_none() && !self.shared.client.keeps_events() {
+        if !called_back && !self.shared.client.keeps_events() {
             let text = "nobody would hear of the outcome: neither a callback nor an event queue";
             return Err(Error::new(Status::Invalid, text));
         }
         let mode = mode.unwrap_or(self.shared.options.mode);
-        Acquire::begin(&self.shared, mode, wait)?.start(done)
+        Acquire::begin(&self.shared, mode, wait)
     }
 
     /// Ends the use of the lock: releases what it holds, cancels an acquire that is under way, and lets

@@ -55,7 +55,9 @@ pub(crate) struct Stage {
     /// How often something has happened that an acquire under way may want to look at. A number, since
     /// the next acquire may begin before the one before has looked.
     pub(crate) changes: u64,
-    /// Whoever looks at it, if that is no thread that waits.
+    /// How many threads sleep until something has happened.
+    sleepers: usize,
+    /// Whoever looks at it, if that is none of those.
     pub(crate) watcher: Option<Arc<dyn Watcher>>,
 }
 
@@ -182,26 +184,51 @@ impl Shared {
         done: impl Fn(&Stage) -> bool,
     ) -> (MutexGuard<'a, Stage>, bool) {
         while !done(&stage) {
-            let Some(until) = until else {
-                stage = self.changed.wait(stage).unwrap_or_else(PoisonError::into_inner);
-                continue;
-            };
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
+            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+            if left == Some(Duration::ZERO) {
                 return (stage, false);
             }
-            let woken = self.changed.wait_timeout(stage, left);
-            stage = woken.unwrap_or_else(PoisonError::into_inner).0;
+            stage.sleepers += 1;
+            stage = self.sleep(stage, left);
+            stage.sleepers -= 1;
         }
         (stage, true)
+    }
+
+    fn sleep<'a>(
+        &self,
+        stage: MutexGuard<'a, Stage>,
+        left: Option<Duration>,
+    ) -> MutexGuard<'a, Stage> {
+        match left {
+            None => self.changed.wait(stage).unwrap_or_else(PoisonError::into_inner),
+            Some(left) => {
+                let woken = self.changed.wait_timeout(stage, left);
+                woken.unwrap_or_else(PoisonError::into_inner).0
+            }
+        }
+    }
+
+    /// This one looks at it no more. Another acquire may have begun, and have a watcher of its own.
+    pub(crate) fn unwatch<W: Watcher>(&self, who: *const W) {
+        let own = |watcher: &mut Arc<dyn Watcher>| std::ptr::addr_eq(Arc::as_ptr(watcher), who);
+        let watcher = self.stage().watcher.take_if(own);
+        drop(watcher);
     }
 
     /// Wakes whoever waits for a change.
     pub(crate) fn notify(&self, stage: &mut Stage) {
         stage.changes += 1;
-        self.changed.notify_all();
+        self.wake_sleepers(stage);
         if let Some(watcher) = &stage.watcher {
             watcher.wake();
+        }
+    }
+
+    /// Each time is a system call.
+    fn wake_sleepers(&self, stage: &Stage) {
+        if stage.sleepers > 0 {
+            self.changed.notify_all();
         }
     }
 
@@ -312,7 +339,7 @@ impl Landlord for Shared {
         if let Verdict::Departed = verdict {
             if stage.departing == Some(ticket) {
                 stage.departing = None;
-                self.changed.notify_all();
+                self.wake_sleepers(&stage);
             }
             return;
         }

@@ -64,6 +64,9 @@ func TestDroppedEventsAreMadeUpFor(t *testing.T) {
 	}
 
 	client.core.mu.Lock() // to fetch an event takes it
+	for i := 0; i < cap(here); i++ {
+		here <- struct{}{} // so that grants are told by events
+	}
 	flood(t, mutexes)
 	s.sever(t, "lost")
 	wonOutcome, failedOutcome := lock(background, won), lock(background, failed)
@@ -78,6 +81,9 @@ func TestDroppedEventsAreMadeUpFor(t *testing.T) {
 	}
 	eventually(t, "it has left", func() bool { return s.members(t, "busy") == 1 })
 	client.core.mu.Unlock()
+	for i := 0; i < cap(here); i++ {
+		<-here
+	}
 
 	must(t, <-wonOutcome)
 	if err := <-failedOutcome; !errors.Is(err, ErrLocked) {

@@ -30,6 +30,18 @@ impl OwnSocket {
         sockets.push(socket.as_raw_fd());
         Ok(Self { socket, generation: Generation::now() })
     }
+
+    /// Two that are connected with each other.
+    pub(crate) fn pair() -> io::Result<(Self, Self)> {
+        let mut sockets = sockets();
+        let (one, other) = Socket::pair(Domain::UNIX, Type::STREAM, None)?;
+        let generation = Generation::now();
+        let [one, other] = [one, other].map(|socket| {
+            sockets.push(socket.as_raw_fd());
+            Self { socket: ManuallyDrop::new(socket), generation }
+        });
+        Ok((one, other))
+    }
 }
 
 impl Drop for OwnSocket {
@@ -146,20 +158,41 @@ fn address_of(route: &Route) -> io::Result<SockAddr> {
 
 /// Sleeps until a socket can be read (or written, if wanted), at most so long.
 pub(crate) fn await_socket(socket: &OwnSocket, write: bool, span: Duration) {
-    let events = libc::POLLIN | if write { libc::POLLOUT } else { 0 };
-    await_descriptor(socket.as_raw_fd(), events, Some(span));
+    await_any(&mut [entry(socket.as_raw_fd(), write)], Some(span));
 }
 
-/// Sleeps until one of these events is there, at most so long; `None` for ever. May wake early.
-pub(crate) fn await_descriptor(descriptor: RawFd, events: libc::c_short, span: Option<Duration>) {
-    let mut entry = libc::pollfd { fd: descriptor, events, revents: 0 };
+/// As [`await_socket`], or until the other can be read, and tells whether that is it; `None` for ever.
+pub(crate) fn await_sockets(
+    socket: &OwnSocket,
+    write: bool,
+    other: &OwnSocket,
+    span: Option<Duration>,
+) -> bool {
+    let mut entries = [entry(socket.as_raw_fd(), write), entry(other.as_raw_fd(), false)];
+    await_any(&mut entries, span);
+    entries[1].revents != 0
+}
+
+/// Sleeps until a descriptor can be read, at most so long; `None` for ever. May wake early.
+pub(crate) fn await_descriptor(descriptor: RawFd, span: Option<Duration>) {
+    await_any(&mut [entry(descriptor, false)], span);
+}
+
+fn entry(fd: RawFd, write: bool) -> libc::pollfd {
+    let events = libc::POLLIN | if write { libc::POLLOUT } else { 0 };
+    libc::pollfd { fd, events, revents: 0 }
+}
+
+fn await_any(entries: &mut [libc::pollfd], span: Option<Duration>) {
     let span = span.map(|span| libc::timespec {
         tv_sec: libc::time_t::try_from(span.as_secs()).unwrap_or(libc::time_t::MAX),
         tv_nsec: span.subsec_nanos().into(),
     });
     let span = span.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-    // SAFETY: one valid entry, a valid time or none, no signal mask.
-    unsafe { libc::ppoll(&mut entry, 1, span, std::ptr::null()) };
+    // SAFETY: valid entries, a valid time or none, no signal mask.
+    unsafe {
+        libc::ppoll(entries.as_mut_ptr(), entries.len() as libc::nfds_t, span, std::ptr::null())
+    };
 }
 
 #[cfg(test)]

@@ -13,7 +13,9 @@ use super::status::{
     PL_LOST, PL_MODE_NONE, PL_OK, PL_WAIT_FOREVER, pl_loss_reason, pl_mode, pl_status,
 };
 use crate::callback::AcquiredCallback;
+use crate::error::Result;
 use crate::events::{Event, EventKind};
+use crate::protocol::Mode;
 
 /// What an event tells of: one of the `PL_EVENT_…` numbers. A later version may add some.
 pub type pl_event_type = i32;
@@ -235,8 +237,7 @@ pub extern "C" fn pl_lock_acquire_start(
     guard(error, || {
         let context = Context::new(callback.context, callback.drop);
         let handle = get(lock.cast_const())?;
-        let mode = if mode == PL_MODE_NONE { None } else { Some(mode_of(mode)?) };
-        let wait = wait(timeout_ms)?;
+        let (mode, wait) = (mode_or_none(mode)?, wait(timeout_ms)?);
         let done = callback.call.map(|call| -> AcquiredCallback {
             Box::new(move |outcome| {
                 let (status, message) = match outcome {
@@ -247,6 +248,41 @@ pub extern "C" fn pl_lock_acquire_start(
             })
         });
         handle.lock.start_acquire(mode, wait, done)
+    })
+}
+
+fn mode_or_none(mode: pl_mode) -> Result<Option<Mode>> {
+    match mode {
+        PL_MODE_NONE => Ok(None),
+        mode => mode_of(mode).map(Some),
+    }
+}
+
+/// As `pl_lock_acquire_start` with the event queue, but the calling thread asks the server itself first, and
+/// waits for its answer for 3 ms at the most. So a lock that is free costs no change of threads, and one
+/// that is not is waited for elsewhere: what a binding to a language with threads of its own wants.
+///
+/// @param lock        the lock
+/// @param mode        `PL_MODE_SHARED`, `PL_MODE_EXCLUSIVE`, or `PL_MODE_NONE` for what the options say
+/// @param timeout_ms  as of `pl_lock_acquire`
+/// @param held        where it goes whether the lock is held: otherwise the acquire is under way, and a
+///                    `PL_EVENT_ACQUIRED` will tell of its end
+/// @param error       where the error goes, or `NULL`
+/// @return `PL_OK`; else what `pl_lock_acquire` returns, and there is no event then. `PL_INVALID` also
+///         without an event queue (`pl_client_event_fd`)
+#[unsafe(no_mangle)]
+pub extern "C" fn pl_lock_acquire_begin(
+    lock: *mut pl_lock,
+    mode: pl_mode,
+    timeout_ms: i64,
+    held: *mut bool,
+    error: *mut *mut pl_error,
+) -> pl_status {
+    guard(error, || {
+        check_place("held", held)?;
+        let handle = get(lock.cast_const())?;
+        let (mode, wait) = (mode_or_none(mode)?, wait(timeout_ms)?);
+        put("held", held, handle.lock.begin_acquire(mode, wait)?)
     })
 }
 

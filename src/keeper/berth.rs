@@ -75,7 +75,8 @@ pub(crate) struct Berth<T> {
     ending: Option<Error>,
     /// Its own health, if it is shared.
     pulse: Option<Pulse>,
-    rooms: BTreeMap<Door, Room>,
+    /// Boxed: a node of the map has room for eleven.
+    rooms: BTreeMap<Door, Box<Room>>,
     /// When which room is to be looked after.
     timers: BTreeMap<(Instant, u64), Door>,
     /// Where there may be grants to be told.
@@ -195,7 +196,7 @@ impl<T: Transport> Berth<T> {
         }
         let door = Door(tenant.names().clone());
         let number = self.next_number + 1;
-        let new = || Room::new(door.0.clone(), number);
+        let new = || Box::new(Room::new(door.0.clone(), number));
         let room = self.rooms.entry(door.clone()).or_insert_with(new);
         room.enter(Box::new(tenant), now, link);
         self.look_after(&door);

@@ -5,6 +5,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
+use super::bell::Bell;
 use super::berth::{Berth, Stopped};
 use super::claim::Claim;
 use super::tenant::Tenant;
@@ -30,6 +31,18 @@ pub(crate) struct Sharing {
     pub(crate) id: LinkId,
     /// Where it is noted when the server was last heard of.
     pub(crate) heard: Arc<Heard>,
+}
+
+/// What a thread waits for that serves its own connection meanwhile.
+pub(crate) trait Attempt {
+    /// Whose it is.
+    fn names(&self) -> &Names;
+    /// Its number.
+    fn ticket(&self) -> u64;
+    /// Whether there is something for the thread to look at.
+    fn has_news(&self) -> bool;
+    /// Has the bell rung when there is.
+    fn hang(&self, bell: &Arc<Bell>);
 }
 
 struct Core {
@@ -155,13 +168,69 @@ impl Line {
             let joining = core.berth.phase_of(names, ticket) == Some(Phase::Joining);
             let left = until.saturating_duration_since(Instant::now());
             if !joining || left.is_zero() {
-                core.driver = None;
-                return self.settle(&mut core);
+                return self.leave_to_keeper(core);
             }
             let write = core.berth.wants_write();
             drop(core);
             await_socket(&self.socket, write, left);
         }
+    }
+
+    /// As [`drive`](Self::drive), and goes on until there is news of the attempt, or until then. A thread
+    /// that waits hears of its grant itself, instead of being woken by the keeper when that has heard.
+    /// Where others live on the connection too, and where there are no descriptors left, it is left to
+    /// the keeper after `brief`.
+    pub(crate) fn serve(&self, attempt: &impl Attempt, brief: Instant, until: Option<Instant>) {
+        if self.heard.is_some() {
+            return self.drive(attempt.names(), attempt.ticket(), brief);
+        }
+        let mut bell: Option<Arc<Bell>> = None;
+        loop {
+            let mut core = self.lock();
+            if core.driver != Some(attempt.ticket()) {
+                return;
+            }
+            let now = Instant::now();
+            core.berth.visit(now, Instant::now);
+            bell.iter().for_each(|bell| bell.listen());
+            let over = attempt.has_news() || until.is_some_and(|until| until <= now);
+            if over || core.berth.transport().is_none() {
+                return self.leave_to_keeper(core);
+            }
+            let phase = core.berth.phase_of(attempt.names(), attempt.ticket());
+            let write = core.berth.wants_write();
+            let timer = [core.berth.next_timer(), until].into_iter().flatten().min();
+            match &bell {
+                Some(bell) => {
+                    drop(core);
+                    bell.sleep(&self.socket, write, timer);
+                }
+                // Most are answered at once, and need no bell.
+                None if phase == Some(Phase::Joining) && now < brief => {
+                    drop(core);
+                    await_socket(&self.socket, write, brief - now);
+                }
+                None => {
+                    bell = self.hang_bell(&mut core, attempt);
+                    if bell.is_none() {
+                        return self.leave_to_keeper(core);
+                    }
+                }
+            }
+        }
+    }
+
+    fn hang_bell(&self, core: &mut Core, attempt: &impl Attempt) -> Option<Arc<Bell>> {
+        let bell = Arc::new(Bell::new().ok()?);
+        // The keeper's timer is for this thread, too, as long as it serves.
+        self.keeper.reschedule(self.key, core.timer.take(), None);
+        attempt.hang(&bell);
+        Some(bell)
+    }
+
+    fn leave_to_keeper(&self, mut core: Access<'_>) {
+        core.driver = None;
+        self.settle(&mut core);
     }
 
     /// Makes an acquire leave.
@@ -213,6 +282,10 @@ impl Line {
         if core.berth.transport().is_none() {
             return self.dismiss(core);
         }
+        if core.driver.is_some() {
+            // Whoever drives sees to all of that, and comes by here at the end.
+            return;
+        }
         let armed = (!idle).then_some(core.berth.wants_write());
         if let Some(write) = armed.filter(|_| core.armed != armed) {
             if let Err(error) = self.keeper.arm(self.key, &self.socket, write) {
@@ -221,7 +294,7 @@ impl Line {
             }
             core.armed = armed;
         }
-        let next = core.berth.next_timer();
+        let next = core.berth.next_timer().map(|due| self.keeper.roughly(due));
         self.keeper.reschedule(self.key, core.timer, next);
         core.timer = next;
     }

@@ -4,6 +4,7 @@
 //! A calling thread may do the same work on its own line while it waits for a first answer, which
 //! saves two thread switches; a line's mutex decides who does.
 
+mod bell;
 mod berth;
 mod claim;
 mod dispatch;
@@ -26,13 +27,14 @@ use crate::broker::OwnSocket;
 use crate::error::{Error, Result, Status};
 use crate::fork::PerProcess;
 
+pub(crate) use bell::Bell;
 #[cfg(feature = "simulation")]
 pub(crate) use berth::Berth;
 pub(crate) use berth::Stopped;
 pub(crate) use claim::{Landlord, Verdict};
 pub(crate) use dispatch::{dispatch, on_dispatch_thread};
 pub(crate) use heard::Heard;
-pub(crate) use line::{Line, Sharing};
+pub(crate) use line::{Attempt, Line, Sharing};
 pub(crate) use tenant::{Tenant, unix_ms};
 
 /// Locks a mutex whose holders leave nothing half-done that the next one could trip over.
@@ -72,8 +74,13 @@ pub(crate) struct Keeper {
     tasks: Mutex<HashMap<usize, Arc<dyn Task>>>,
     timers: Mutex<Timers>,
     next_key: AtomicUsize,
+    epoch: Instant,
     dead: AtomicBool,
 }
+
+/// What is due later than this may be late by [`GRID`]: so that many health checks share a wake-up.
+const FAR: Duration = Duration::from_secs(1);
+const GRID: Duration = Duration::from_millis(100);
 
 /// When which line wants to be visited.
 #[derive(Default)]
@@ -102,6 +109,7 @@ impl Keeper {
             tasks: Mutex::default(),
             timers: Mutex::default(),
             next_key: AtomicUsize::new(0),
+            epoch: Instant::now(),
             dead: AtomicBool::new(false),
         }))
     }
@@ -154,6 +162,19 @@ impl Keeper {
         let _ = self.poller.delete(&**socket);
         self.reschedule(key, timer, None);
         self.let_go(key);
+    }
+
+    /// When to look after what is due then, which may be a little later if that is far off.
+    pub(crate) fn roughly(&self, due: Instant) -> Instant {
+        if due < Instant::now() + FAR {
+            return due;
+        }
+        let since = due.saturating_duration_since(self.epoch).as_millis();
+        let ticks = since / GRID.as_millis() + 1;
+        u32::try_from(ticks)
+            .ok()
+            .and_then(|ticks| self.epoch.checked_add(GRID * ticks))
+            .unwrap_or(due)
     }
 
     /// Moves a line's timer.

@@ -184,6 +184,12 @@ static void start_for_the_queue(uint64_t *dice)
            pl_lock_acquire_start(any_lock(dice), PL_MODE_NONE, soon(dice), none, &error));
 }
 
+static void begin_here(uint64_t *dice)
+{
+    bool held;
+    ONE_OF(ACQUIRE, pl_lock_acquire_begin(any_lock(dice), PL_MODE_NONE, soon(dice), &held, &error));
+}
+
 static void open_queue(uint64_t *dice)
 {
     int fd = -1;
@@ -329,6 +335,7 @@ static const struct action {
     {10, "look", look},
     {12, "start an acquire", start},
     {4, "start one for the queue", start_for_the_queue},
+    {4, "begin one", begin_here},
     {1, "open an event queue", open_queue},
     {6, "fetch an event", fetch},
     {5, "verify", verify},

@@ -36,7 +36,9 @@ static void *fork_and_tell(void *way)
         execlp("sleep", "sleep", "60", (char *)NULL);
     if (child == 0) {
         CHECK(!pl_lock_is_held(mine) && pl_lock_verified_age(mine) == -1);
-        ANSWERS(PL_FORKED, pl_lock_release(mine, &error));
+        bool held;
+    ANSWERS(PL_FORKED, pl_lock_acquire_begin(mine, PL_MODE_NONE, 10, &held, &error));
+    ANSWERS(PL_FORKED, pl_lock_release(mine, &error));
         ANSWERS(PL_FORKED, pl_lock_verify(mine, 100, &error));
         /* Its own exit, or life, says nothing on the sockets of the parent. */
         linger();

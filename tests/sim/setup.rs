@@ -11,7 +11,7 @@ use crate::dice::Dice;
 use crate::faults::{ALL_FAULTS, Fault};
 
 /// Between two counts, for the first in line; as in `src/acquire.rs`.
-pub const COUNT_EVERY: Moment = 20 * MS;
+pub const COUNT_EVERY: Moment = 22 * MS;
 /// How long the first ping waits for its answers; likewise.
 pub const ASK_AGAIN: Moment = 50 * MS;
 /// The longest pause between two attempts; as in `src/pursuit.rs`.

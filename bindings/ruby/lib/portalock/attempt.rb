@@ -12,13 +12,28 @@ module Portalock
       @ended = Thread::Queue.new
       @status = nil
       @under_way = false
+      @overlooked = false
       @kept = false
       @orphaned = false
     end
 
-    # It was started: its end will be told.
+    # It was started: its end is told, or will be.
     def under_way!
-      @under_way = true
+      @mutex.synchronize { @under_way = true }
+    end
+
+    # Somebody looked how it stands.
+    # @return [Boolean] false if it was too early for that
+    def looked_at?
+      @mutex.synchronize do
+        @overlooked = true unless @under_way
+        @under_way
+      end
+    end
+
+    # @return [Boolean] whether somebody looked too early
+    def overlooked?
+      @overlooked
     end
 
     # Waits for the end. Can be interrupted, lets other threads run and, where there is a scheduler,
