@@ -313,7 +313,9 @@ impl Task for Line {
             core.armed = None;
         }
         if core.driver.is_some() {
-            return;
+            // Whoever drives looks at the timers too.
+            let timer = core.timer.take();
+            return self.keeper.reschedule(self.key, timer, None);
         }
         core.berth.visit(Instant::now(), Instant::now);
         self.settle(&mut core);

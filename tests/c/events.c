@@ -155,6 +155,51 @@ static void *wait_for_event(void *client)
     return NULL;
 }
 
+/* A lock that is free is held at once, without an event; else the event queue tells. */
+static void begun_here(pl_client *client, pl_lock *lock)
+{
+    bool held = false;
+    pl_lock *other = check_lock(client, "events");
+    ANSWERS(PL_INVALID, pl_lock_acquire_begin(NULL, PL_MODE_NONE, 1, &held, &error));
+    ANSWERS(PL_INVALID, pl_lock_acquire_begin(lock, PL_MODE_NONE, 1, NULL, &error));
+    ANSWERS(PL_INVALID, pl_lock_acquire_begin(lock, 7, 1, &held, &error));
+    ANSWERS(PL_INVALID, pl_lock_acquire_begin(lock, PL_MODE_NONE, -7, &held, &error));
+    CHECK(!pl_lock_is_held(lock));
+
+    for (int i = 0; i < 3; i++) {
+        ANSWERS(PL_OK, pl_lock_acquire_begin(lock, PL_MODE_NONE, 5000, &held, &error));
+        if (!held) { /* The server has taken longer than that. */
+            pl_event *event = next(client);
+            CHECK(pl_event_type_of(event) == PL_EVENT_ACQUIRED && pl_event_status(event) == PL_OK);
+            pl_event_free(event);
+        }
+        CHECK(pl_lock_is_held(lock));
+        ANSWERS(PL_ACTIVE, pl_lock_acquire_begin(lock, PL_MODE_NONE, 5000, &held, &error));
+        if (i < 2)
+            ANSWERS(PL_OK, pl_lock_release(lock, &error));
+    }
+
+    held = true;
+    ANSWERS(PL_OK, pl_lock_acquire_begin(other, PL_MODE_NONE, PL_WAIT_FOREVER, &held, &error));
+    CHECK(!held && !pl_lock_is_held(other));
+    ANSWERS(PL_OK, pl_lock_release(lock, &error));
+    pl_event *event = next(client);
+    CHECK(pl_event_type_of(event) == PL_EVENT_ACQUIRED && pl_event_lock(event) == other);
+    CHECK(pl_event_status(event) == PL_OK && pl_lock_is_held(other));
+    pl_event_free(event);
+
+    held = true;
+    ANSWERS(PL_OK, pl_lock_acquire_begin(lock, PL_MODE_NONE, PL_WAIT_FOREVER, &held, &error));
+    CHECK(!held);
+    pl_lock_cancel(lock);
+    event = next(client);
+    CHECK(pl_event_lock(event) == lock && pl_event_status(event) == PL_CANCELLED);
+    pl_event_free(event);
+    ANSWERS(PL_OK, pl_client_next_event(client, 0, &event, &error));
+    CHECK(event == NULL);
+    pl_lock_free(other);
+}
+
 static void the_end(pl_client *client)
 {
     int fd;
@@ -176,6 +221,7 @@ int main(int argc, char **argv)
     wrong_arguments(client, lock);
     callbacks(client, lock);
     events(client, lock);
+    begun_here(client, lock);
     the_end(client);
     return 0;
 }
