@@ -277,7 +277,7 @@ impl Shared {
 
     /// Moves a tenant into a new connection.
     pub(crate) fn move_into_new(&self, route: &Route, tenant: Tenant) -> Result<Arc<Line>> {
-        let keeper = Keeper::get()?;
+        let keeper = Keeper::get_soon()?;
         let timeout = self.options.connect_timeout;
         let dial = |sharing| Line::dial(&keeper, &self.endpoint, route, timeout, sharing);
         let line = match &self.hub {
@@ -285,6 +285,8 @@ impl Shared {
             None => dial(None)?,
         };
         line.move_in(tenant)?;
+        // While the first bytes are on their way: to start a thread takes about as long as those.
+        keeper.begin()?;
         Ok(line)
     }
 

@@ -75,6 +75,7 @@ pub(crate) struct Keeper {
     timers: Mutex<Timers>,
     next_key: AtomicUsize,
     epoch: Instant,
+    begun: AtomicBool,
     dead: AtomicBool,
 }
 
@@ -93,14 +94,30 @@ struct Timers {
 static KEEPER: PerProcess<Arc<Keeper>> = PerProcess::new();
 
 impl Keeper {
-    /// The keeper of this process; its thread starts with the first call.
+    /// The keeper of this process, at work.
     pub(crate) fn get() -> Result<Arc<Self>> {
+        let keeper = Self::get_soon()?;
+        keeper.begin()?;
+        Ok(keeper)
+    }
+
+    /// The keeper of this process, which may have to [`begin`](Self::begin) yet.
+    pub(crate) fn get_soon() -> Result<Arc<Self>> {
         let alive = |keeper: &Arc<Self>| !keeper.dead.load(Ordering::Acquire);
-        let (keeper, new) = KEEPER.get_or_make(alive, Self::new)?;
-        if new {
-            keeper.start()?;
+        KEEPER.get_or_make(alive, Self::new).map(|(keeper, _)| keeper.clone())
+    }
+
+    /// Starts the thread, unless it has been started.
+    pub(crate) fn begin(self: &Arc<Self>) -> Result<()> {
+        if self.begun.swap(true, Ordering::AcqRel) {
+            return Ok(());
         }
-        Ok(keeper.clone())
+        let own = self.clone();
+        spawn("portalock-keep", move || own.work()).map_err(|error| {
+            let error = no_keeper(error);
+            self.die(error.message());
+            error
+        })
     }
 
     fn new() -> Result<Arc<Self>> {
@@ -110,16 +127,9 @@ impl Keeper {
             timers: Mutex::default(),
             next_key: AtomicUsize::new(0),
             epoch: Instant::now(),
+            begun: AtomicBool::new(false),
             dead: AtomicBool::new(false),
         }))
-    }
-
-    fn start(self: &Arc<Self>) -> Result<()> {
-        let own = self.clone();
-        spawn("portalock-keep", move || own.work()).map_err(|error| {
-            self.dead.store(true, Ordering::Release);
-            no_keeper(error)
-        })
     }
 
     pub(crate) fn new_key(&self) -> usize {
@@ -202,15 +212,19 @@ impl Keeper {
 
     fn work(&self) {
         let outcome = catch_unwind(AssertUnwindSafe(|| self.serve()));
-        self.dead.store(true, Ordering::Release);
         let why = match outcome {
             Ok(error) => format!("the keep-alive thread cannot poll: {error}"),
             Err(_) => "the keep-alive thread panicked".to_owned(),
         };
         log::error!("{why}; every lock it kept is lost");
+        self.die(&why);
+    }
+
+    fn die(&self, why: &str) {
+        self.dead.store(true, Ordering::Release);
         let tasks: Vec<_> = lock(&self.tasks).values().cloned().collect();
         for task in tasks {
-            task.abandon(&why);
+            task.abandon(why);
         }
     }
 

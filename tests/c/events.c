@@ -156,10 +156,10 @@ static void *wait_for_event(void *client)
 }
 
 /* A lock that is free is held at once, without an event; else the event queue tells. */
-static void begun_here(pl_client *client, pl_lock *lock)
+static void begun_here(pl_client *client)
 {
     bool held = false;
-    pl_lock *other = check_lock(client, "events");
+    pl_lock *lock = check_lock(client, "begun"), *other = check_lock(client, "begun");
     ANSWERS(PL_INVALID, pl_lock_acquire_begin(NULL, PL_MODE_NONE, 1, &held, &error));
     ANSWERS(PL_INVALID, pl_lock_acquire_begin(lock, PL_MODE_NONE, 1, NULL, &error));
     ANSWERS(PL_INVALID, pl_lock_acquire_begin(lock, 7, 1, &held, &error));
@@ -197,6 +197,7 @@ static void begun_here(pl_client *client, pl_lock *lock)
     pl_event_free(event);
     ANSWERS(PL_OK, pl_client_next_event(client, 0, &event, &error));
     CHECK(event == NULL);
+    pl_lock_free(lock);
     pl_lock_free(other);
 }
 
@@ -221,7 +222,7 @@ int main(int argc, char **argv)
     wrong_arguments(client, lock);
     callbacks(client, lock);
     events(client, lock);
-    begun_here(client, lock);
+    begun_here(client);
     the_end(client);
     return 0;
 }
