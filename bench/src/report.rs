@@ -48,7 +48,9 @@ pub fn page(rows: &[Row], server: &str, quick: bool) -> String {
              (npm), rslock 0.10 (Rust),\n  minimal: `SET NX PX` and `EVALSHA` on one connection (Rust), \
              which asks again after 1 ms\n";
     text += "- One redis-server for all, over loopback TCP; RTT is the median of PING on a plain blocking \
-             socket,\n  one before each of our pairs; those of the others in Rust have one before them too.\n  Rounds of pairs, of cold acquires and of the languages take turns; the\n  rest is measured one lock after the other. The peers' leases are 10 s.\n\n";
+             socket,\n  one before each of our pairs; those of the others in Rust have \
+             one\n  before them too. Rounds of pairs, of cold acquires and of the languages take turns; the rest \
+             is measured\n  one lock after the other. The peers' leases are 10 s.\n\n";
     text += "On the wire a pair is: ours, a pipeline of CLIENT SETNAME, SUBSCRIBE and PUBSUB NUMSUB, which is \
              waited for, then\none of UNSUBSCRIBE, PUBLISH and CLIENT SETNAME, which is not; what the \
              others send is counted below,\nwith what their scripts call.\n\n";

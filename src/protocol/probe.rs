@@ -37,6 +37,8 @@ pub(super) struct Open {
     pub(super) answered: Vec<MemberId>,
     /// Who has said since the echo that it has left, sorted: no count needs to explain that.
     pub(super) left: Vec<MemberId>,
+    /// Who has pinged since the echo of a roll call, sorted: those of them who came later have not to answer.
+    pub(super) asked: Vec<MemberId>,
     /// The links that were heard from since the ping was sent, by an answer or a ping of their own.
     pub(super) links: Vec<LinkId>,
     /// Whether those who stay silent this time are to be judged.
@@ -53,7 +55,7 @@ pub(super) struct Open {
 pub(super) enum Trial {
     /// There is none yet.
     None,
-    /// The patience has run out; the server is asked whether the count still is the same.
+    /// The patience has run out; the server is asked whether the count is what it should be by now.
     Counting,
     /// It is; the server is asked who is still there.
     Listing,
@@ -69,6 +71,7 @@ impl Open {
             members: 0,
             answered: Vec::new(),
             left: Vec::new(),
+            asked: Vec::new(),
             links: Vec::new(),
             is_roll_call,
             roll: None,
@@ -97,6 +100,24 @@ impl Open {
         }
     }
 
+    /// Takes note of somebody who pings, and may have come after the ping.
+    pub(super) fn pinged_by(&mut self, id: MemberId) {
+        if self.echoed
+            && self.is_roll_call
+            && let Err(at) = self.asked.binary_search(&id)
+        {
+            self.asked.insert(at, id);
+        }
+    }
+
+    /// Whether those who have told that they came or left explain a new count. If not, somebody may be
+    /// there who has not heard the ping.
+    pub(super) fn explains(&self, members: u64) -> bool {
+        let later = |id: &&MemberId| self.answered.binary_search(id).is_err();
+        let came = self.asked.iter().filter(later).count() as u64;
+        members + self.left.len() as u64 == self.members + came
+    }
+
     /// Whether somebody has gone without a word, by a new count.
     pub(super) fn misses_somebody(&self, members: u64) -> bool {
         members + (self.left.len() as u64) < self.members
@@ -115,7 +136,8 @@ impl Hash for Probe {
             Probe::Unasked => 0u8.hash(hasher),
             Probe::Open(open) => {
                 (1u8, open.echoed, open.expected, open.members, &open.answered).hash(hasher);
-                (&open.left, &open.links, open.is_roll_call, &open.roll, open.trial).hash(hasher);
+                (&open.left, &open.asked, &open.links).hash(hasher);
+                (open.is_roll_call, &open.roll, open.trial).hash(hasher);
             }
             Probe::Resolved { .. } => 2u8.hash(hasher),
         }

@@ -1,6 +1,7 @@
 //! A simulator that never failed has proved nothing: known faults of the protocol, each caught within the
-//! seeds of an ordinary run. Two of them only the explorer catches: what `NeverRecheck` leaves out, counts
-//! and the other members' pings make up for here, and `AloneDespitePing` needs a join in several steps.
+//! seeds of an ordinary run. Three of them only the explorer is sure to catch: what `NeverRecheck` leaves out,
+//! counts and the other members' pings make up for here, `AloneDespitePing` needs a join in several steps, and
+//! `TakeOldCount` shows in one seed of some thousands.
 
 use portalock::protocol::Mutant;
 
@@ -21,7 +22,6 @@ fn known_faults_are_caught() {
         PingOverwritesPong,
         KeepGhosts,
         AskOnlyWhenFewer,
-        TakeOldCount,
         ExpectMembers,
         LeaveInSilence,
         TakeOldPongs,

@@ -216,9 +216,9 @@ impl Contender {
                 self.broken("subscribed, yet the server counts no subscriber");
             }
             (Probe::Open(open), Phase::Waiting) => {
-                let (trial, same) = (open.trial, members == open.members);
+                let (trial, explained) = (open.trial, open.explains(members));
                 let missing = open.misses_somebody(members);
-                self.counted_open(now, missing, trial, same);
+                self.counted_open(now, missing, trial, explained);
             }
             (Probe::Resolved { .. }, Phase::Waiting) if members < self.roster.len() as u64 + 1 => {
                 self.ask(now);

@@ -237,6 +237,9 @@ impl Contender {
             Asker::Member { id, wants, link } => {
                 self.note_link(link);
                 self.note_asker(now, id, wants);
+                if let Probe::Open(open) = &mut self.probe {
+                    open.pinged_by(MemberId::Hex(id));
+                }
             }
             Asker::Observer => {}
             Asker::Stranger => self.stale = true,

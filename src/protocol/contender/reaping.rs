@@ -40,10 +40,10 @@ impl Contender {
         self.send_ping(now, self.timing.unavailable, true);
     }
 
-    pub(super) fn counted_open(&mut self, now: Time, missing: bool, trial: Trial, same: bool) {
+    pub(super) fn counted_open(&mut self, now: Time, missing: bool, trial: Trial, explained: bool) {
         match trial {
             Trial::None if missing => self.ask(now),
-            Trial::Counting if !same => self.call_roll(now),
+            Trial::Counting if !explained => self.call_roll(now),
             Trial::Counting => {
                 if let Probe::Open(open) = &mut self.probe {
                     open.trial = Trial::Listing;

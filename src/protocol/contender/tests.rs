@@ -182,6 +182,40 @@ fn a_silent_member_is_called_by_name_before_it_is_ended() {
     assert_eq!(killed, [&Output::Kill(suspect(1, Some(LOW))), &Output::Kill(suspect(4, None))]);
 }
 
+/// Members that come and go all the time, and say so, must not keep a dead one alive.
+#[test]
+fn who_comes_and_goes_meanwhile_spares_nobody() {
+    let suspects = [Suspect { client: 1, bears: Bears::Member(LOW) }];
+    let judged = |comes: bool, leaves: bool, members: u64| {
+        let mut bench = Bench::asking(Mode::Exclusive, 1);
+        bench.count_until(Timer::AskAgain, 2);
+        bench.fire(Timer::AskAgain);
+        bench.on(Input::Rolled(Some(suspects.to_vec())));
+        bench.run_ping(1, 1);
+        if comes {
+            let asker = Asker::Member { id: HIGH, wants: Mode::Exclusive, link: None };
+            bench.on(Input::Ping(Ping { reply_to: ReplyTo::Token(HIGH.0), asker }));
+        }
+        if leaves {
+            bench.on(Input::Event(Event::Left(HIGH)));
+        }
+        bench.count_until(Timer::AskAgain, 3);
+        assert_eq!(bench.fire(Timer::AskAgain), [Output::Count]);
+        let outputs = bench.on(Input::Counted { members });
+        let listed = outputs == [Output::Roll];
+        let again = Output::Ask { number: 2, exact: false, subscribe: true };
+        assert!(listed || outputs == [Output::Roll, again], "{outputs:?}");
+        listed
+            && bench.on(Input::Rolled(Some(suspects.to_vec()))).contains(&Output::Kill(suspects[0]))
+    };
+    assert!(judged(false, false, 2));
+    assert!(judged(true, false, 3));
+    assert!(judged(true, true, 2));
+    assert!(!judged(false, false, 3), "somebody is there who may not have heard the ping");
+    assert!(!judged(true, true, 3));
+    assert!(!judged(true, false, 2));
+}
+
 #[test]
 fn an_answer_that_comes_while_the_list_is_made_saves() {
     let mut bench = Bench::asking(Mode::Exclusive, 1);
