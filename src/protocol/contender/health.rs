@@ -23,11 +23,12 @@ pub(super) struct Health {
 const VERIFIES: u32 = 1 << 31;
 
 impl Contender {
-    /// The first check comes after half an interval to a whole one, another time for each lock: many
-    /// locks that were taken together are not checked together.
+    /// The first check comes after an eighth of an interval to a whole one, another time for each lock:
+    /// many locks that were taken together are not checked together.
     pub(super) fn start_health(&mut self, now: Time) {
-        let spread = self.timing.health_every / 2 / 65_536 * self.share();
-        self.health.next = now.saturating_add(self.timing.health_every / 2 + spread);
+        let least = self.timing.health_every / 8;
+        let spread = (self.timing.health_every - least) / 65_536 * self.share();
+        self.health.next = now.saturating_add(least + spread);
     }
 
     pub(super) fn due_held(&self, timer: Timer) -> Option<Time> {
