@@ -94,7 +94,10 @@ impl Acquire {
         stage.kind = Kind::Acquiring;
         stage.cancelled = false;
         stage.id = None;
+        stage.begun = Some(Instant::now());
+        stage.waited = false;
         drop(stage);
+        shared.client.counters().begins();
         Ok(Self {
             shared: shared.clone(),
             mode,
@@ -214,7 +217,8 @@ impl Acquire {
     /// Frees the lock object for the next acquire if this one has failed.
     fn end(&self, outcome: Result<()>) -> Result<()> {
         let mut stage = self.shared.stage();
-        if outcome.is_err() {
+        if let Err(error) = &outcome {
+            stage.failed(error.status(), self.shared.client.counters());
             stage.kind = Kind::Idle;
             stage.line = None;
         } else if self.shared.is_closed() {
@@ -288,6 +292,7 @@ impl Acquire {
         stage.granted = false;
         stage.failure = None;
         stage.ahead = None;
+        stage.freed = false;
         stage.id = Some(id);
         stage.ticket
     }

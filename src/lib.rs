@@ -25,6 +25,7 @@ mod broker;
 mod callback;
 mod client;
 mod disclosure;
+mod doctor;
 mod error;
 mod events;
 #[doc(hidden)]
@@ -40,12 +41,15 @@ mod pursuit;
 #[doc(hidden)]
 pub mod simulation;
 mod standing;
+mod stats;
 
 pub use callback::{AcquiredCallback, LostCallback};
 pub use client::Client;
+pub use doctor::{Finding, Severity};
 pub use error::{Error, Result, Status};
 pub use events::{Event, EventKind, MAX_EVENTS};
 pub use inspect::{Holder, Reaped};
 pub use lock::{Lock, Loss, LossReason};
 pub use options::{ClientOptions, LockOptions, MAX_LABEL_BYTES, MAX_SPAN, Wait};
 pub use protocol::{Mode, State};
+pub use stats::{Stats, Waits};

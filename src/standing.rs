@@ -14,6 +14,7 @@ use crate::keeper::{Heard, Landlord, Line, Stopped, Verdict, lock};
 use crate::lock::Loss;
 use crate::options::LockOptions;
 use crate::protocol::{HolderId, Names, Stop};
+use crate::stats::Counters;
 
 /// A lock's state.
 pub(crate) struct Shared {
@@ -47,6 +48,12 @@ pub(crate) struct Stage {
     pub(crate) failure: Option<Error>,
     /// How many waiters come first, once that is known.
     pub(crate) ahead: Option<usize>,
+    /// When the present acquire was called.
+    pub(crate) begun: Option<Instant>,
+    /// Whether somebody came first, or did not answer.
+    pub(crate) waited: bool,
+    /// Whether somebody has left since the present attempt was told its place in line.
+    pub(crate) freed: bool,
     pub(crate) cancelled: bool,
     pub(crate) lookup: Option<Result<Vec<Route>>>,
     departing: Option<u64>,
@@ -251,6 +258,7 @@ impl Shared {
             stage.kind = Kind::Releasing;
             stage.departing = Some(stage.ticket);
             self.held.store(false, Ordering::Release);
+            self.client.counters().holds_no_more();
             (stage.line.take(), stage.ticket)
         };
         let names = &self.names;
@@ -290,6 +298,20 @@ impl Stage {
         self.granted || self.ticket != ticket
     }
 
+    /// How long the present acquire has had to wait, if it had to.
+    fn wait(&self) -> Option<Duration> {
+        self.begun.filter(|_| self.waited).map(|begun| begun.elapsed())
+    }
+
+    /// Counts the end of an acquire that was not granted.
+    pub(crate) fn failed(&self, status: Status, counters: &Counters) {
+        if let Kind::Acquiring = self.kind {
+            // Whoever gives up at once has not waited.
+            let waited = self.wait().filter(|_| status != Status::Locked);
+            counters.ends(status, waited);
+        }
+    }
+
     fn take_loss(&mut self) -> Error {
         match std::mem::take(&mut self.kind) {
             Kind::Lost(loss) => lost_error(&loss),
@@ -308,6 +330,10 @@ fn not_held() -> Error {
 
 impl Landlord for Shared {
     fn hear(&self, ticket: u64, verdict: Verdict) {
+        let counters = self.client.counters();
+        if let Verdict::Reaped(_) = verdict {
+            counters.reaped(1);
+        }
         let mut stage = self.stage();
         if let Verdict::Departed = verdict {
             if stage.departing == Some(ticket) {
@@ -327,11 +353,28 @@ impl Landlord for Shared {
                 stage.token = token;
                 stage.checked = None;
                 self.held.store(true, Ordering::Release);
+                counters.holds(stage.freed);
+                counters.ends(Status::Ok, stage.wait());
             }
-            Verdict::Queued(ahead) => stage.ahead = Some(ahead),
+            Verdict::Queued(ahead) => {
+                stage.ahead = Some(ahead);
+                (stage.waited, stage.freed) = (true, false);
+            }
+            Verdict::Unanswered => {
+                stage.waited = true;
+                return;
+            }
+            Verdict::Freed => {
+                stage.freed = stage.ahead.is_some();
+                return;
+            }
             Verdict::Failed(error) => stage.failure = Some(error),
             Verdict::Lost(loss) => {
                 self.held.store(false, Ordering::Release);
+                counters.lost();
+                if let Kind::Held = stage.kind {
+                    counters.holds_no_more();
+                }
                 stage.line = None;
                 stage.departing = None;
                 stage.kind = Kind::Lost(loss.clone());

@@ -32,6 +32,7 @@ mod settings;
 mod shared;
 mod sleepers;
 mod started;
+mod stats;
 mod storm;
 mod timeouts;
 mod trouble;
