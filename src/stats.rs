@@ -32,6 +32,8 @@ const BOUNDS_US: [u64; 16] = [
 ];
 /// Of two digits the second is off by one at most: percentiles are good to 1 %.
 const DIGITS: u8 = 2;
+/// What a percentage of 0 is taken for.
+const LEAST: f64 = 1e-9;
 
 /// What a client has done since it was made, as of one moment. Counts only go up; `held` and `waiting` are
 /// how it stands. Each number is exact; while others work, two of them may be a moment apart.
@@ -113,7 +115,8 @@ impl Waits {
         let Some(histogram) = &self.histogram else {
             return Duration::ZERO;
         };
-        let percent = if percent.is_nan() { 0.0 } else { percent.clamp(0.0, 100.0) };
+        // Of none at all it would tell the lower end of the first bucket.
+        let percent = if percent.is_nan() { LEAST } else { percent.clamp(LEAST, 100.0) };
         let value = histogram.value_at_percentile(percent);
         Duration::from_micros(value.min(self.max_us))
     }

@@ -124,7 +124,9 @@ fn whoever_is_not_let_in_is_counted_by_why() {
         });
         moves(&client, &[("timeouts", 1), ("waits", 1)], || {
             let (sender, ended) = std::sync::mpsc::channel();
-            let done = Box::new(move |outcome| sender.send(outcome).unwrap());
+            let done = Box::new(move |outcome: &portalock::Result<()>| {
+                sender.send(outcome.clone()).unwrap();
+            });
             lock.start_acquire(None, wait(60), Some(done)).unwrap();
             assert_eq!(status(ended.recv_timeout(LONG).unwrap()), Status::Timeout);
         });
