@@ -11,6 +11,7 @@ mod commands;
 mod concepts;
 mod crash;
 mod dice;
+mod doctor;
 mod exclusion;
 mod fencing;
 mod garbage;
