@@ -83,7 +83,7 @@ func serve(client *portalock.Client, address string) error {
 	return nil
 }
 
-// work does nothing much, ten times a second, whenever it is the only one.
+// work does nothing much, again and again, whenever it is the only one.
 func work(ctx context.Context, client *portalock.Client, name string) error {
 	mutex, err := client.NewMutex(name)
 	if err != nil {
@@ -92,7 +92,7 @@ func work(ctx context.Context, client *portalock.Client, name string) error {
 	defer mutex.Close()
 	for {
 		err := mutex.WithLock(ctx, func(ctx context.Context) error {
-			time.Sleep(10 * time.Millisecond)
+			time.Sleep(50 * time.Millisecond)
 			return nil
 		})
 		if ctx.Err() != nil {
@@ -101,7 +101,7 @@ func work(ctx context.Context, client *portalock.Client, name string) error {
 		if err != nil {
 			fmt.Fprintln(os.Stderr, "exporter:", err)
 		}
-		time.Sleep(100 * time.Millisecond)
+		time.Sleep(20 * time.Millisecond)
 	}
 }
 
