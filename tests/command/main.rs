@@ -3,8 +3,12 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod loss;
 mod process;
+mod pty;
 mod run;
+mod signals;
+mod terminal;
 
 use support::Server;
 

@@ -56,7 +56,8 @@ impl Pty {
 
     /// Takes in what is shown within a time; `false` once there will be no more.
     pub fn read(&mut self, span: Duration) -> bool {
-        let mut ready = libc::pollfd { fd: self.near.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        let mut ready =
+            libc::pollfd { fd: self.near.as_raw_fd(), events: libc::POLLIN, revents: 0 };
         // SAFETY: one valid entry.
         if unsafe { libc::poll(&raw mut ready, 1, span.as_millis() as i32) } <= 0 {
             return true;

@@ -15,7 +15,11 @@ fn busy(server: &Server, words: &[&str], script: &str) -> (Running, i32) {
 /// The number that it has said after these words.
 fn pid_after(running: &Running, words: &str) -> i32 {
     running.await_out(words);
-    assert!(wait_until(LONG, || running.out().split(words).nth(1).is_some_and(|rest| rest.contains(' '))));
+    assert!(wait_until(LONG, || running
+        .out()
+        .split(words)
+        .nth(1)
+        .is_some_and(|rest| rest.contains(' '))));
     let out = running.out();
     out.split(words).nth(1).unwrap().split(' ').next().unwrap().parse().unwrap()
 }
@@ -32,7 +36,9 @@ fn signals_are_passed_on() {
         ("USR2", libc::SIGUSR2),
         ("WINCH", libc::SIGWINCH),
     ] {
-        let script = format!("trap 'echo got {name}; exit 5' {name}; echo set; while :; do sleep 0.01; done");
+        let script = format!(
+            "trap 'echo got {name}; exit 5' {name}; echo set; while :; do sleep 0.01; done"
+        );
         let (running, _) = busy(&server, &[], &script);
         running.await_out("set");
         running.signal(number);
@@ -116,9 +122,8 @@ fn a_stop_by_the_terminals_signal_is_the_commands() {
     let server = Server::start();
     let (running, pid) = busy(&server, &[], "while :; do sleep 0.01; done");
     running.signal(libc::SIGTSTP);
-    let is_stopped = |pid: i32| {
-        std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap().contains(") T ")
-    };
+    let is_stopped =
+        |pid: i32| std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap().contains(") T ");
     assert!(wait_until(LONG, || is_stopped(pid)));
     assert!(!is_stopped(running.pid()));
     running.signal(libc::SIGCONT);
@@ -132,7 +137,11 @@ fn the_command_dies_with_portalock() {
     running.signal(libc::SIGKILL);
     await_end(pid);
     drop(running);
-    let (running, pid) = busy(&server, &["--on-lost=term"], "trap 'echo told; exit 0' TERM; while :; do sleep 0.01; done");
+    let (running, pid) = busy(
+        &server,
+        &["--on-lost=term"],
+        "trap 'echo told; exit 0' TERM; while :; do sleep 0.01; done",
+    );
     running.signal(libc::SIGKILL);
     running.await_out("told");
     await_end(pid);

@@ -84,7 +84,13 @@ fn who_is_no_terminal_is_shown_nothing() {
     assert_eq!((ended.code(), ended.out.as_str(), ended.err.as_str()), (1, "", ""));
     let mut command = Command::new(env!("CARGO_BIN_EXE_portalock"));
     command.args(["run", "-w", "1.5", "x", "true"]).env("PORTALOCK_URL", server.url());
-    let mut dumb = Pty::start({ command.env("TERM", "dumb"); command }, 80);
+    let mut dumb = Pty::start(
+        {
+            command.env("TERM", "dumb");
+            command
+        },
+        80,
+    );
     assert_eq!((dumb.finish(), dumb.shown.as_str()), (Some(1), ""));
 }
 
@@ -143,7 +149,10 @@ fn ctrl_c_ends_the_command_as_if_it_were_alone() {
     assert!(wait_until(LONG, || server.members("x") == 0));
     // Once: a command that asks twice is not ended by one key.
     let twice = "trap 'echo go\"\"t; n=${n}x' INT; n=; echo i\"\"n; until [ ${#n} = 2 ]; do sleep 0.01; done";
-    shell.type_in(&format!("$portalock run x bash -c '{}'; echo status $?.\n", twice.replace('\'', "'\\''")));
+    shell.type_in(&format!(
+        "$portalock run x bash -c '{}'; echo status $?.\n",
+        twice.replace('\'', "'\\''")
+    ));
     shell.await_shown("in\r\n");
     shell.type_in("\x03");
     let shown = shell.await_shown("got");
@@ -170,7 +179,9 @@ fn ctrl_c_ends_the_wait() {
 fn ctrl_z_stops_the_job_and_fg_goes_on() {
     let server = Server::start();
     let mut shell = shell(&server);
-    shell.type_in("$portalock run x -c 'echo i\"\"n; read line; echo ha\"\"d $line'; echo status $?.\n");
+    shell.type_in(
+        "$portalock run x -c 'echo i\"\"n; read line; echo ha\"\"d $line'; echo status $?.\n",
+    );
     shell.await_shown("in\r\n");
     shell.type_in("\x1a");
     shell.await_shown("Stopped");

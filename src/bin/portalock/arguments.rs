@@ -13,7 +13,7 @@ use crate::pages;
 /// Runs commands under locks that are free at once when their holder's process is gone, and shows who
 /// holds them.
 #[derive(Debug, Parser)]
-#[command(name = "portalock", version, args_override_self = true)]
+#[command(name = "portalock", version, args_override_self = true, max_term_width = 100)]
 #[command(after_long_help = pages::ALL.text())]
 pub struct Arguments {
     /// Where the locks are.
