@@ -252,8 +252,12 @@ typedef struct pl_lost_callback {
 typedef int32_t pl_log_level;
 
 /**
- * What takes the lines of the log. `call` may come from any thread, also from several at once, must not
- * call back into the library, and must not throw or jump out. `drop` is called exactly once, when the
+ * What takes the lines of the log. Behind the words of a line stand its fields, as ` key=value`: `channel`,
+ * the lock's name; `holder`, the holder id of the acquire that it is about; `state`, how that stands (`waiting`,
+ * `held`, `released`, `lost`, `failed`), and others. A value with spaces, quotes, `=` or other than ASCII is in
+ * double quotes, and escaped as in Rust. A later version may add fields and lines. `call` may come from any thread, also from several at once, must not
+ * call back into the library, must not take long (it may be the keep-alive thread that calls), and must not throw
+ * or jump out. `drop` is called exactly once, when the
  * handler will not be called any more.
  */
 typedef struct pl_log_handler {
@@ -309,22 +313,23 @@ typedef int32_t pl_stat;
 #define PL_LOG_OFF 0
 
 /**
- * A lock or the keep-alive thread is in trouble.
+ * A held lock is lost, or the keep-alive thread is in trouble.
  */
 #define PL_LOG_ERROR 1
 
 /**
- * Something a person should know: a silent member was ended, or could not be.
+ * Something a person should know: a silent member was ended, or could not be. There are no lines up to this
+ * level while nothing goes wrong.
  */
 #define PL_LOG_WARN 2
 
 /**
- * What goes on, in large steps.
+ * What goes on, in large steps: a lock is acquired or released, or an acquire fails or meets trouble.
  */
 #define PL_LOG_INFO 3
 
 /**
- * What goes on, in small steps.
+ * What goes on, in small steps: a wait begins or moves on, a health check comes back, a connection is made.
  */
 #define PL_LOG_DEBUG 4
 

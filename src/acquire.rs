@@ -210,6 +210,9 @@ impl Acquire {
         let status = Some(error.status());
         if self.trouble != status && worth_another(error.status()) {
             self.trouble = status;
+            let channel = self.shared.names.channel();
+            let holder = self.first_id.simple();
+            log::info!(channel, holder:%, state = "waiting", status:? = error.status(); "going on after: {error}");
             self.shared.report(EventKind::Trouble(error.clone()));
         }
     }
@@ -219,6 +222,9 @@ impl Acquire {
         let mut stage = self.shared.stage();
         if let Err(error) = &outcome {
             stage.failed(error.status(), self.shared.client.counters());
+            let channel = self.shared.names.channel();
+            let holder = self.first_id.simple();
+            log::info!(channel, holder:%, state = "failed", status:? = error.status(); "{error}");
             stage.kind = Kind::Idle;
             stage.line = None;
         } else if self.shared.is_closed() {

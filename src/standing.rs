@@ -1,5 +1,6 @@
 //! How a lock object stands: what its handle, its acquires and the keeper share.
 
+use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -270,6 +271,10 @@ impl Shared {
         match stage.kind {
             Kind::Releasing if stage.ticket == ticket => {
                 stage.kind = Kind::Idle;
+                log::info!(
+                    channel = self.names.channel(), holder:% = Or(stage.id), state = "released";
+                    "released"
+                );
                 Ok(())
             }
             Kind::Lost(_) if stage.ticket == ticket => Err(stage.take_loss()),
@@ -320,6 +325,18 @@ impl Stage {
     }
 }
 
+/// An id for the log.
+struct Or(Option<HolderId>);
+
+impl fmt::Display for Or {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(id) => write!(f, "{id}"),
+            None => f.write_str("-"),
+        }
+    }
+}
+
 fn lost_error(loss: &Loss) -> Error {
     Error::new(Status::Lost, format!("the lock was lost: {}", loss.message))
 }
@@ -355,10 +372,19 @@ impl Landlord for Shared {
                 self.held.store(true, Ordering::Release);
                 counters.holds(stage.freed);
                 counters.ends(Status::Ok, stage.wait());
+                let waited_ms = stage.wait().map_or(0, |wait| wait.as_millis());
+                log::info!(
+                    channel = self.names.channel(), holder:% = id, state = "held", waited_ms;
+                    "acquired"
+                );
             }
             Verdict::Queued(ahead) => {
                 stage.ahead = Some(ahead);
                 (stage.waited, stage.freed) = (true, false);
+                log::debug!(
+                    channel = self.names.channel(), holder:% = Or(stage.id), state = "waiting", ahead;
+                    "others come first"
+                );
             }
             Verdict::Unanswered => {
                 stage.waited = true;
@@ -372,6 +398,11 @@ impl Landlord for Shared {
             Verdict::Lost(loss) => {
                 self.held.store(false, Ordering::Release);
                 counters.lost();
+                log::error!(
+                    channel = self.names.channel(), holder:% = Or(stage.id), state = "lost",
+                    reason:? = loss.reason;
+                    "the lock is lost: {}", loss.message
+                );
                 if let Kind::Held = stage.kind {
                     counters.holds_no_more();
                 }
@@ -381,7 +412,13 @@ impl Landlord for Shared {
                 self.report(EventKind::Lost(loss.clone()));
                 self.lost.fire(loss);
             }
-            Verdict::Checked(sent) => stage.checked = Some(sent),
+            Verdict::Checked(sent) => {
+                stage.checked = Some(sent);
+                log::debug!(
+                    channel = self.names.channel(), holder:% = Or(stage.id), state = "held";
+                    "a check has come back"
+                );
+            }
             Verdict::Reaped(whom) => {
                 return self.report(EventKind::Reaped(whom.map(|id| id.to_string())));
             }

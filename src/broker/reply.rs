@@ -218,7 +218,7 @@ fn forbidden_once(what: &str, error: &redis::ServerError) {
     static SAID: Once = Once::new();
     SAID.call_once(|| {
         let code = error.code();
-        log::warn!("the server refuses {what} ({code}): members that do not answer stay");
+        log::warn!(command = what, code; "the server refuses it: members that do not answer stay");
     });
 }
 

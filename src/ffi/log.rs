@@ -1,8 +1,10 @@
 //! The library's log, for programs that are not written in Rust.
 
 use std::ffi::{c_char, c_void};
+use std::fmt::Write;
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use log::kv::{Key, Value, VisitSource};
 use log::{LevelFilter, Log, Metadata, Record};
 
 use super::boundary::{Context, guard, invalid};
@@ -17,17 +19,22 @@ pub type pl_log_level = i32;
 
 /// Nothing.
 pub const PL_LOG_OFF: pl_log_level = 0;
-/// A lock or the keep-alive thread is in trouble.
+/// A held lock is lost, or the keep-alive thread is in trouble.
 pub const PL_LOG_ERROR: pl_log_level = 1;
-/// Something a person should know: a silent member was ended, or could not be.
+/// Something a person should know: a silent member was ended, or could not be. There are no lines up to this
+/// level while nothing goes wrong.
 pub const PL_LOG_WARN: pl_log_level = 2;
-/// What goes on, in large steps.
+/// What goes on, in large steps: a lock is acquired or released, or an acquire fails or meets trouble.
 pub const PL_LOG_INFO: pl_log_level = 3;
-/// What goes on, in small steps.
+/// What goes on, in small steps: a wait begins or moves on, a health check comes back, a connection is made.
 pub const PL_LOG_DEBUG: pl_log_level = 4;
 
-/// What takes the lines of the log. `call` may come from any thread, also from several at once, must not
-/// call back into the library, and must not throw or jump out. `drop` is called exactly once, when the
+/// What takes the lines of the log. Behind the words of a line stand its fields, as ` key=value`: `channel`,
+/// the lock's name; `holder`, the holder id of the acquire that it is about; `state`, how that stands (`waiting`,
+/// `held`, `released`, `lost`, `failed`), and others. A value with spaces, quotes, `=` or other than ASCII is in
+/// double quotes, and escaped as in Rust. A later version may add fields and lines. `call` may come from any thread, also from several at once, must not
+/// call back into the library, must not take long (it may be the keep-alive thread that calls), and must not throw
+/// or jump out. `drop` is called exactly once, when the
 /// handler will not be called any more.
 #[repr(C)]
 pub struct pl_log_handler {
@@ -69,12 +76,38 @@ impl Log for Bridge {
     fn log(&self, record: &Record) {
         let handler = self.handler().ok().and_then(|handler| handler.clone());
         if let Some(handler) = handler.filter(|_| self.enabled(record.metadata())) {
-            let message = c_string(&record.args().to_string());
+            let message = c_string(&line_of(record));
             (handler.call)(handler.context.pointer(), record.level() as i32, message.as_ptr());
         }
     }
 
     fn flush(&self) {}
+}
+
+/// A line with the fields of its record behind it.
+fn line_of(record: &Record) -> String {
+    let mut line = Line(record.args().to_string());
+    let _ = record.key_values().visit(&mut line);
+    line.0
+}
+
+struct Line(String);
+
+impl<'kvs> VisitSource<'kvs> for Line {
+    fn visit_pair(
+        &mut self,
+        key: Key<'kvs>,
+        value: Value<'kvs>,
+    ) -> std::result::Result<(), log::kv::Error> {
+        let text = value.to_string();
+        let is_plain = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'=' | b'\\');
+        // A name may hold anything, and a line is to remain one.
+        let _ = match !text.is_empty() && text.bytes().all(is_plain) {
+            true => write!(self.0, " {key}={text}"),
+            false => write!(self.0, " {key}={text:?}"),
+        };
+        Ok(())
+    }
 }
 
 /// Sets what takes the lines of the library's log, for the whole process, in place of what was set
@@ -118,5 +151,28 @@ fn level_of(level: pl_log_level) -> Result<LevelFilter> {
         PL_LOG_INFO => Ok(LevelFilter::Info),
         PL_LOG_DEBUG => Ok(LevelFilter::Debug),
         _ => Err(invalid(format!("{level} is no log level"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_stand_behind_the_words_and_the_line_remains_one() {
+        let fields = [
+            ("channel", "nightly report\n"),
+            ("holder", "0197a0"),
+            ("state", "held"),
+            ("none", ""),
+        ];
+        let line = line_of(
+            &Record::builder()
+                .args(format_args!("acquired"))
+                .key_values(&fields.as_slice())
+                .build(),
+        );
+        let wanted = r#"acquired channel="nightly report\n" holder=0197a0 state=held none="""#;
+        assert_eq!(line, wanted);
     }
 }

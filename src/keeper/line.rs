@@ -239,6 +239,7 @@ impl Line {
         if !core.opened && core.berth.is_logged_in() {
             core.opened = true;
             self.counters.connected();
+            log::debug!(connection = self.key; "connected");
         }
         match core.berth.take_checks() {
             0 => {}

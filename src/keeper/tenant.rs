@@ -177,7 +177,11 @@ impl Tenant {
             }
             Output::Roll => commands.roll(),
             Output::Kill(suspect) => {
-                log::warn!("{:?}: ending a connection that does not answer", names.channel());
+                log::warn!(
+                    channel = names.channel(), holder:% = self.contender.id(), state = "waiting",
+                    connection = suspect.client;
+                    "ending a connection that does not answer"
+                );
                 commands.kill(suspect.client);
                 self.doomed.push_back(suspect);
             }
