@@ -1,10 +1,8 @@
 //! The library's log, for programs that are not written in Rust.
 
 use std::ffi::{c_char, c_void};
-use std::fmt::Write;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use log::kv::{Key, Value, VisitSource};
 use log::{LevelFilter, Log, Metadata, Record};
 
 use super::boundary::{Context, guard, invalid};
@@ -13,6 +11,7 @@ use super::status::pl_status;
 use crate::error::{Error, Result, Status};
 use crate::fork::PerProcess;
 use crate::keeper::lock;
+use crate::log_line::log_line;
 
 /// How urgent a line of the log is: one of the `PL_LOG_…` numbers, most urgent first.
 pub type pl_log_level = i32;
@@ -76,38 +75,12 @@ impl Log for Bridge {
     fn log(&self, record: &Record) {
         let handler = self.handler().ok().and_then(|handler| handler.clone());
         if let Some(handler) = handler.filter(|_| self.enabled(record.metadata())) {
-            let message = c_string(&line_of(record));
+            let message = c_string(&log_line(record));
             (handler.call)(handler.context.pointer(), record.level() as i32, message.as_ptr());
         }
     }
 
     fn flush(&self) {}
-}
-
-/// A line with the fields of its record behind it.
-fn line_of(record: &Record) -> String {
-    let mut line = Line(record.args().to_string());
-    let _ = record.key_values().visit(&mut line);
-    line.0
-}
-
-struct Line(String);
-
-impl<'kvs> VisitSource<'kvs> for Line {
-    fn visit_pair(
-        &mut self,
-        key: Key<'kvs>,
-        value: Value<'kvs>,
-    ) -> std::result::Result<(), log::kv::Error> {
-        let text = value.to_string();
-        let is_plain = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'=' | b'\\');
-        // A name may hold anything, and a line is to remain one.
-        let _ = match !text.is_empty() && text.bytes().all(is_plain) {
-            true => write!(self.0, " {key}={text}"),
-            false => write!(self.0, " {key}={text:?}"),
-        };
-        Ok(())
-    }
 }
 
 /// Sets what takes the lines of the library's log, for the whole process, in place of what was set
@@ -151,28 +124,5 @@ fn level_of(level: pl_log_level) -> Result<LevelFilter> {
         PL_LOG_INFO => Ok(LevelFilter::Info),
         PL_LOG_DEBUG => Ok(LevelFilter::Debug),
         _ => Err(invalid(format!("{level} is no log level"))),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn fields_stand_behind_the_words_and_the_line_remains_one() {
-        let fields = [
-            ("channel", "nightly report\n"),
-            ("holder", "0197a0"),
-            ("state", "held"),
-            ("none", ""),
-        ];
-        let line = line_of(
-            &Record::builder()
-                .args(format_args!("acquired"))
-                .key_values(&fields.as_slice())
-                .build(),
-        );
-        let wanted = r#"acquired channel="nightly report\n" holder=0197a0 state=held none="""#;
-        assert_eq!(line, wanted);
     }
 }

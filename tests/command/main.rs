@@ -3,6 +3,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod doctor;
 mod loss;
 mod process;
 mod pty;

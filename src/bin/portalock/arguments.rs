@@ -68,6 +68,13 @@ pub enum Command {
     /// Whoever waits for the lock does the same, so this is for locks that nobody waits for.
     #[command(after_long_help = pages::REAP.text())]
     Reap(Reap),
+    /// Look what about a server endangers the locks on it
+    ///
+    /// Looks at what kind of server it is, at its settings, at what the user may do there, and at the way to
+    /// it, and says of each thing that is not as it should be why it matters and how it is mended. Changes
+    /// nothing on the server.
+    #[command(after_long_help = pages::DOCTOR.text())]
+    Doctor(Doctor),
 }
 
 /// Of `portalock run`.
@@ -194,6 +201,27 @@ pub struct Reap {
     pub name: String,
     /// How long members have to answer
     #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = positive_seconds)]
+    pub timeout: Duration,
+}
+
+/// Of `portalock doctor`.
+#[derive(Debug, Args)]
+pub struct Doctor {
+    /// The server, in the place of --url
+    #[arg(value_name = "URL", value_hint = ValueHint::Url)]
+    #[arg(conflicts_with_all = ["url", "url_file"])]
+    pub server: Option<String>,
+    /// A lock that is to be used there: look whether the user may use its channels, too
+    #[arg(short, long, value_name = "NAME")]
+    pub lock: Option<String>,
+    /// Print one line of JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Take a lock of its own a few times, and show what this process has counted meanwhile
+    #[arg(long)]
+    pub stats: bool,
+    /// How long it all may take
+    #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = positive_seconds)]
     pub timeout: Duration,
 }
 

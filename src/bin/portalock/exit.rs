@@ -6,6 +6,8 @@ pub const OK: u8 = 0;
 pub const CONFLICT: u8 = 1;
 /// Some members of a lock do not answer: who holds it cannot be told.
 pub const UNCLEAR: u8 = 2;
+/// What was looked at is in danger.
+pub const DANGER: u8 = 3;
 /// The command line, or the server's URL, is wrong.
 pub const USAGE: u8 = 64;
 /// The key of the fencing counter holds something else.

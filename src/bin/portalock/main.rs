@@ -1,9 +1,11 @@
 //! `portalock`: runs commands under a lock, and shows who holds it.
 
 mod arguments;
+mod doctor;
 mod exit;
 mod failure;
 mod holders;
+mod logging;
 mod member;
 mod news;
 mod output;
@@ -21,6 +23,7 @@ use arguments::{Arguments, Command};
 use failure::Outcome;
 
 fn main() {
+    logging::start();
     let code = match Arguments::try_parse() {
         Ok(arguments) => perform(&arguments).unwrap_or_else(|failure| {
             output::say(&failure.to_string());
@@ -32,12 +35,13 @@ fn main() {
 }
 
 fn perform(arguments: &Arguments) -> Outcome {
-    let client = server::client(&arguments.server)?;
+    let client = server::client(arguments)?;
     match &arguments.command {
         Command::Run(run) => run::run(&client, run),
         Command::Holders(holders) => holders::holders(&client, holders),
         Command::Wait(wait) => wait::wait(&client, wait),
         Command::Reap(reap) => reap::reap(&client, reap),
+        Command::Doctor(doctor) => doctor::doctor(&client, doctor),
     }
 }
 

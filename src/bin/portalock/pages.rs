@@ -26,10 +26,18 @@ const URL: (&str, &str) = (
     "the server, unless --url or --url-file says it; redis://127.0.0.1:6379 if none does",
 );
 
+/// Where the wanted level of the log is looked for.
+pub const LOG_VARIABLE: &str = "PORTALOCK_LOG";
+
+const LOG: (&str, &str) = (
+    LOG_VARIABLE,
+    "which lines of the library's log go to standard error: off (unless set), error, warn, info, debug",
+);
+
 /// Of the command as a whole.
 pub const ALL: Page = Page {
     exits: &[],
-    environment: &[URL],
+    environment: &[URL, LOG],
     examples: &[
         ("portalock run nightly-report -- ./report.sh", "run it, alone among all hosts"),
         ("portalock holders nightly-report", "who holds it, and who waits"),
@@ -62,6 +70,7 @@ pub const RUN: Page = Page {
             "set for the command with --fence-env, unset without: the token",
         ),
         ("SHELL", "the shell that -c uses"),
+        LOG,
     ],
     examples: &[
         (
@@ -88,7 +97,7 @@ pub const HOLDERS: Page = Page {
         (exit::CONFLICT, "somebody is there: a lock is held or waited for"),
         (exit::UNCLEAR, "it cannot be told: some members do not answer"),
     ],
-    environment: &[URL],
+    environment: &[URL, LOG],
     examples: &[
         ("portalock holders nightly-report db", "who is there"),
         ("portalock holders --watch db", "the same every second"),
@@ -103,21 +112,43 @@ pub const WAIT: Page = Page {
         (exit::CONFLICT, "it was not when -n or -w ended the wait; -E sets another"),
         (exit::UNCLEAR, "it cannot be told: some members do not answer"),
     ],
-    environment: &[URL],
+    environment: &[URL, LOG],
     examples: &[("portalock wait -w 60 migration && ./start.sh", "start when nobody migrates")],
 };
 
 /// Of `portalock reap`.
 pub const REAP: Page = Page {
     exits: &[(exit::OK, "those who are left have answered")],
-    environment: &[URL],
+    environment: &[URL, LOG],
     examples: &[("portalock reap nightly-report", "free it of processes that were stopped")],
+};
+
+/// Of `portalock doctor`.
+pub const DOCTOR: Page = Page {
+    exits: &[
+        (exit::OK, "all is well"),
+        (exit::CONFLICT, "locks work, and are in danger under load or when something else fails"),
+        (exit::UNCLEAR, "nothing is known to be wrong, and not everything could be looked at"),
+        (exit::DANGER, "locks do not work, or are not safe"),
+    ],
+    environment: &[URL, LOG],
+    examples: &[
+        ("portalock doctor redis://db.example.org", "look at a server"),
+        (
+            "portalock doctor --url-file /etc/portalock.url --lock nightly-report",
+            "look whether that user may use that lock",
+        ),
+        (
+            "portalock doctor --json | jq '.findings[] | select(.severity != \"fine\")'",
+            "what is amiss",
+        ),
+    ],
 };
 
 /// The subcommands that have a page; the build script alone goes through them.
 #[allow(dead_code)]
 pub const SUBCOMMANDS: &[(&str, &Page)] =
-    &[("run", &RUN), ("holders", &HOLDERS), ("wait", &WAIT), ("reap", &REAP)];
+    &[("run", &RUN), ("holders", &HOLDERS), ("wait", &WAIT), ("reap", &REAP), ("doctor", &DOCTOR)];
 
 impl Page {
     /// Its exit statuses, lowest first.

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use portalock::{Client, ClientOptions};
 
-use crate::arguments::Server;
+use crate::arguments::{Arguments, Command, Server};
 use crate::exit;
 use crate::failure::Failure;
 
@@ -35,8 +35,13 @@ pub fn url(server: &Server) -> Result<String, Failure> {
 }
 
 /// A client of the server that is meant. Nothing is connected yet.
-pub fn client(server: &Server) -> Result<Client, Failure> {
-    Ok(Client::new(&url(server)?, ClientOptions::new())?)
+pub fn client(arguments: &Arguments) -> Result<Client, Failure> {
+    let named = match &arguments.command {
+        Command::Doctor(doctor) => doctor.server.clone(),
+        _ => None,
+    };
+    let url = named.map_or_else(|| url(&arguments.server), Ok)?;
+    Ok(Client::new(&url, ClientOptions::new())?)
 }
 
 /// The first line of a file, or of standard input for `-`.
