@@ -5,6 +5,7 @@ mod support;
 
 mod acl;
 mod calls;
+mod capture;
 mod choosing;
 mod clocks;
 mod commands;
