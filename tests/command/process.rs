@@ -41,13 +41,7 @@ impl Program {
         }
         command.env("SHELL", "/bin/sh").env("TERM", "xterm");
         command.stdin(Stdio::null());
-        // SAFETY: a plain system call between fork and exec.
-        unsafe {
-            command.pre_exec(|| {
-                libc::setsid();
-                Ok(())
-            });
-        }
+        begin_anew(&mut command);
         die_with_parent(&mut command);
         Self { command, dir: TempDir::new().unwrap() }
     }
@@ -87,6 +81,24 @@ impl Program {
     /// Runs it to its end; its exit status.
     pub fn code(self) -> i32 {
         self.run().code()
+    }
+}
+
+/// Puts a program into a session of its own, without a terminal, and without the signals that whoever runs
+/// the tests ignores or blocks.
+pub fn begin_anew(command: &mut Command) {
+    // SAFETY: plain system calls between fork and exec.
+    unsafe {
+        command.pre_exec(|| {
+            libc::setsid();
+            for number in 1..32 {
+                libc::signal(number, libc::SIG_DFL);
+            }
+            let mut none = std::mem::zeroed();
+            libc::sigemptyset(&raw mut none);
+            libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut());
+            Ok(())
+        });
     }
 }
 

@@ -7,7 +7,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
-use crate::process::LONG;
+use crate::process::{LONG, begin_anew};
 use crate::support::die_with_parent;
 
 pub struct Pty {
@@ -24,14 +24,12 @@ impl Pty {
         command.stdin(far.try_clone().unwrap());
         command.stdout(far.try_clone().unwrap());
         command.stderr(far);
-        // SAFETY: plain system calls between fork and exec.
+        begin_anew(&mut command);
+        // SAFETY: a plain system call between fork and exec.
         unsafe {
-            command.pre_exec(|| {
-                libc::setsid();
-                match libc::ioctl(0, libc::TIOCSCTTY, 0) {
-                    0 => Ok(()),
-                    _ => Err(std::io::Error::last_os_error()),
-                }
+            command.pre_exec(|| match libc::ioctl(0, libc::TIOCSCTTY, 0) {
+                0 => Ok(()),
+                _ => Err(std::io::Error::last_os_error()),
             });
         }
         die_with_parent(&mut command);
@@ -83,12 +81,6 @@ impl Pty {
         }
         self.child.wait().unwrap().code()
     }
-
-    pub fn resize(&self, columns: u16) {
-        let size = size_of(columns);
-        // SAFETY: the size is read from a valid place.
-        unsafe { libc::ioctl(self.near.as_raw_fd(), libc::TIOCSWINSZ, &raw const size) };
-    }
 }
 
 impl Drop for Pty {
@@ -98,13 +90,9 @@ impl Drop for Pty {
     }
 }
 
-fn size_of(columns: u16) -> libc::winsize {
-    libc::winsize { ws_row: 24, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 }
-}
-
 fn open(columns: u16) -> (File, OwnedFd) {
     let (mut near, mut far) = (-1, -1);
-    let size = size_of(columns);
+    let size = libc::winsize { ws_row: 24, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
     // SAFETY: valid places for two descriptors, no name, no settings, a size.
     let made = unsafe {
         libc::openpty(

@@ -1,7 +1,7 @@
 //! `portalock run`: what it waits for, what it runs, and with which exit status it ends.
 
 use crate::portalock;
-use crate::process::LONG;
+use crate::process::{LONG, Program};
 use crate::support::{Server, wait_until};
 
 #[test]
@@ -122,20 +122,26 @@ fn the_command_knows_its_lock() {
 #[test]
 fn the_command_has_no_descriptor_of_ours() {
     let server = Server::start();
+    let listing = |program: Program| {
+        let out = program.args(&["ls", "-l", "/proc/self/fd"]).run().out;
+        let lines = out.lines().filter_map(|line| line.split_once(" -> "));
+        let number = |line: &str| line.rsplit(' ').next().unwrap().to_owned();
+        lines.map(|(line, target)| (number(line), target.to_owned())).collect::<Vec<_>>()
+    };
+    // Those that the tests were started with, if any.
+    let others = listing(Program::new("/usr/bin/env"));
     for url in [server.url(), server.tcp_url()] {
-        let mut program = portalock(&server).args(&["run", "-o", "x", "ls", "-l", "/proc/self/fd"]);
+        let mut program = portalock(&server).args(&["run", "-o", "--label", "l", "x"]);
         program.env("PORTALOCK_URL", &url);
-        let ended = program.run();
-        let lines = ended.out.lines().filter(|line| line.contains(" -> "));
-        let numbers: Vec<_> =
-            lines.filter_map(|line| line.split(" -> ").next()?.split(' ').next_back()).collect();
-        // The last is the folder that is listed.
-        assert_eq!(numbers, ["0", "1", "2", "3"], "{}", ended.out);
-        assert!(
-            !ended.out.contains("socket:") && !ended.out.contains("anon_inode"),
-            "{}",
-            ended.out
-        );
+        let found = listing(program);
+        let numbers = |list: &[(String, String)]| -> Vec<_> {
+            list.iter().map(|(number, _)| number.clone()).collect()
+        };
+        assert_eq!(numbers(&found), numbers(&others), "{found:?}");
+        let are_ours =
+            |target: &str| target.starts_with("socket:") || target.starts_with("anon_inode");
+        let ours = found.iter().filter(|entry| are_ours(&entry.1) && !others.contains(entry));
+        assert_eq!(ours.count(), 0, "{found:?}");
     }
 }
 
@@ -147,7 +153,7 @@ fn what_others_gave_is_handed_on() {
         "exec 7>'{}'; exec \"$0\" run x -c 'echo seven >&7'",
         dir.path().join("seven").display()
     );
-    let mut program = crate::process::Program::new("/bin/sh").arg("-c").arg(script);
+    let mut program = Program::new("/bin/sh").arg("-c").arg(script);
     program.env("PORTALOCK_URL", &server.url());
     assert_eq!(program.arg(env!("CARGO_BIN_EXE_portalock")).code(), 0);
     assert_eq!(std::fs::read_to_string(dir.path().join("seven")).unwrap(), "seven\n");

@@ -14,7 +14,7 @@ use crate::pages;
 /// holds them.
 #[derive(Debug, Parser)]
 #[command(name = "portalock", version, args_override_self = true, max_term_width = 100)]
-#[command(after_long_help = pages::ALL.text())]
+#[command(after_long_help = pages::ALL.text(), disable_help_subcommand = true)]
 pub struct Arguments {
     /// Where the locks are.
     #[command(flatten)]

@@ -39,11 +39,15 @@ pub fn run(client: &Client, arguments: &Run) -> Outcome {
     }
     let outcome =
         Job::start(arguments, &lock).map(|job| Watch::new(job, arguments).until_it_ends(&inbox));
-    let lost = let_go(&lock, arguments);
-    match outcome? {
-        _ if lost && arguments.on_lost != OnLost::Ignore => Ok(exit::LOST),
-        code => Ok(code),
+    let loss = let_go(&lock);
+    let (code, is_told) = outcome?;
+    let Some(loss) = loss else {
+        return Ok(code);
+    };
+    if !is_told {
+        say(&format!("{}: {loss}", quote(&arguments.name)));
     }
+    Ok(if arguments.on_lost == OnLost::Ignore { code } else { exit::LOST })
 }
 
 fn options(arguments: &Run) -> Result<LockOptions, Failure> {
@@ -56,17 +60,9 @@ fn options(arguments: &Run) -> Result<LockOptions, Failure> {
     Ok(options)
 }
 
-/// Releases, and tells whether the lock had been lost before that.
-fn let_go(lock: &Lock, arguments: &Run) -> bool {
-    let Err(error) = lock.release_wait(RELEASE) else {
-        return false;
-    };
-    if error.status() == Status::Lost {
-        let name = quote(&arguments.name);
-        say(&format!("{name} was lost before the command ended: {}", error.message()));
-        return true;
-    }
-    // It ends with us all the same.
-    log::debug!("the release is not confirmed: {error}");
-    false
+/// Releases; what there is to say if the lock had been lost before that.
+fn let_go(lock: &Lock) -> Option<String> {
+    let error = lock.release_wait(RELEASE).err()?;
+    // One that is not confirmed ends with us all the same.
+    (error.status() == Status::Lost).then(|| error.message().to_owned())
 }

@@ -29,11 +29,12 @@ impl<'a> Watch<'a> {
     }
 
     /// Passes signals on, ends the command if the lock is lost, and waits for its end: the exit status
-    /// that stands for it.
-    pub fn until_it_ends(mut self, inbox: &Inbox) -> u8 {
+    /// that stands for it, and whether the loss was told.
+    pub fn until_it_ends(mut self, inbox: &Inbox) -> (u8, bool) {
         loop {
             if let Some(status) = self.job.status() {
-                return self.ended(status);
+                let code = self.ended(status);
+                return (code, self.lost);
             }
             match inbox.next(self.kill_at) {
                 Some(News::Signal(notice)) => self.pass_on(notice),
@@ -88,7 +89,7 @@ impl<'a> Watch<'a> {
 
     /// The command itself has ended. What it has started and left behind may go on, but not without the
     /// lock.
-    fn ended(mut self, status: ExitStatus) -> u8 {
+    fn ended(&mut self, status: ExitStatus) -> u8 {
         while let Some(at) = self.kill_at
             && self.job.has_remains()
         {
