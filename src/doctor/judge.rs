@@ -59,7 +59,7 @@ fn server(seen: &Seen) -> Finding {
     let major: u32 = version.split('.').next().and_then(|part| part.parse().ok()).unwrap_or(0);
     match major {
         0 => Finding::unclear("server", found, "some versions lack what locks need", "use Redis 7"),
-        ..6 => Finding::danger("server", found, "it is older than RESP3", "use Redis 6 or newer"),
+        1..6 => Finding::danger("server", found, "it is older than RESP3", "use Redis 6 or newer"),
         6 => Finding::fine("server", format!("{found}; the tests run on 7.0")),
         _ => Finding::fine("server", found),
     }

@@ -18,17 +18,20 @@ enum Way {
     ToMember,
 }
 
+/// What has passed so far.
+type Pieces = Arc<Mutex<Vec<(Way, Vec<u8>)>>>;
+
 /// Passes the bytes of one connection on, and keeps them in the order in which they came.
 struct Tap {
     port: u16,
-    pieces: Arc<Mutex<Vec<(Way, Vec<u8>)>>>,
+    pieces: Pieces,
 }
 
 impl Tap {
     fn before(server: u16) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
-        let pieces = Arc::<Mutex<Vec<_>>>::default();
+        let pieces = Pieces::default();
         let own = pieces.clone();
         std::thread::spawn(move || {
             let (near, _) = listener.accept().unwrap();
@@ -45,12 +48,7 @@ impl Tap {
     }
 }
 
-fn pass_on(
-    mut from: TcpStream,
-    mut to: TcpStream,
-    way: Way,
-    pieces: Arc<Mutex<Vec<(Way, Vec<u8>)>>>,
-) {
+fn pass_on(mut from: TcpStream, mut to: TcpStream, way: Way, pieces: Pieces) {
     to.set_nodelay(true).unwrap();
     std::thread::spawn(move || {
         let mut buffer = [0; 16 * 1024];
