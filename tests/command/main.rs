@@ -3,13 +3,19 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod crowd;
 mod doctor;
+mod examples;
+mod look;
 mod loss;
+mod pages;
 mod process;
 mod pty;
 mod run;
+mod secrets;
 mod signals;
 mod terminal;
+mod trouble;
 
 use support::Server;
 

@@ -107,6 +107,11 @@ impl Running {
         self.child.id() as i32
     }
 
+    /// Its standard input, which has to be a pipe.
+    pub fn input(&mut self) -> std::process::ChildStdin {
+        self.child.stdin.take().unwrap()
+    }
+
     pub fn signal(&self, number: i32) {
         signal(self.pid(), number);
     }

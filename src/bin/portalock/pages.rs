@@ -133,7 +133,7 @@ pub const DOCTOR: Page = Page {
     ],
     environment: &[URL, LOG],
     examples: &[
-        ("portalock doctor redis://db.example.org", "look at a server"),
+        ("portalock doctor --stats", "look at the server, and use it a little"),
         (
             "portalock doctor --url-file /etc/portalock.url --lock nightly-report",
             "look whether that user may use that lock",

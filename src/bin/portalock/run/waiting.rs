@@ -36,8 +36,17 @@ pub fn enter(
     announce(arguments);
     lock.start_acquire(None, patience(arguments), None)?;
     let live = Live::begin(client, lock, inbox, arguments);
-    Waiting { client, lock, arguments, live, begun: Instant::now(), signal: None, failure: None }
-        .until_it_ends(inbox)
+    let waiting = Waiting {
+        client,
+        lock,
+        arguments,
+        live,
+        begun: Instant::now(),
+        was_reached: false,
+        signal: None,
+        failure: None,
+    };
+    waiting.until_it_ends(inbox)
 }
 
 fn patience(arguments: &Run) -> Wait {
@@ -67,6 +76,8 @@ struct Waiting<'a> {
     arguments: &'a Run,
     live: Live<'a>,
     begun: Instant,
+    /// Whether the server was there once.
+    was_reached: bool,
     /// What has ended the waiting.
     signal: Option<Signal>,
     /// Why it was given up.
@@ -128,12 +139,17 @@ impl Waiting<'_> {
     /// The server may be away for a moment, and is waited for then. One that was never there is no
     /// reason to wait, unless it was said for how long.
     fn doubt(&mut self, error: Error) {
+        self.was_reached |=
+            error.status() == Status::Disconnected || self.begun.elapsed() > REACHED;
+        if self.arguments.nonblock {
+            return;
+        }
+        // One of several addresses may be dead: that is no trouble.
         let Err(trouble) = self.client.ping(SIGN_OF_LIFE) else {
+            self.was_reached = true;
             return;
         };
-        let is_bounded = self.arguments.wait.is_some() || self.arguments.nonblock;
-        let was_reached = error.status() == Status::Disconnected || self.begun.elapsed() > REACHED;
-        if !is_bounded && !was_reached {
+        if !self.was_reached && self.arguments.wait.is_none() {
             self.failure = Some(trouble);
             self.lock.cancel();
             return;
