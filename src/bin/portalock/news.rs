@@ -1,7 +1,7 @@
 //! What happens while `portalock run` waits and watches: all of it comes through one channel.
 
 use std::io;
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::Instant;
 
 use portalock::{Client, Error, EventKind, Holder, Loss};
@@ -76,10 +76,8 @@ impl Inbox {
         let Some(until) = until else {
             return self.receiver.recv().ok();
         };
-        match self.receiver.recv_timeout(until.saturating_duration_since(Instant::now())) {
-            Ok(news) => Some(news),
-            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => None,
-        }
+        let span = until.saturating_duration_since(Instant::now());
+        self.receiver.recv_timeout(span).ok()
     }
 }
 
