@@ -107,6 +107,11 @@ typedef struct pl_lock pl_lock;
 typedef struct pl_lock_options pl_lock_options;
 
 /**
+ * The numbers of a client at one moment. Immutable, so it may be read from several threads at once.
+ */
+typedef struct pl_stats pl_stats;
+
+/**
  * The outcome of a call: `PL_OK` or one of the other `PL_…` statuses. Numbers are never reused, and a
  * later version may add some.
  */
@@ -247,8 +252,12 @@ typedef struct pl_lost_callback {
 typedef int32_t pl_log_level;
 
 /**
- * What takes the lines of the log. `call` may come from any thread, also from several at once, must not
- * call back into the library, and must not throw or jump out. `drop` is called exactly once, when the
+ * What takes the lines of the log. Behind the words of a line stand its fields, as ` key=value`: `channel`,
+ * the lock's name; `holder`, the holder id of the acquire that it is about; `state`, how that stands (`waiting`,
+ * `held`, `released`, `lost`, `failed`), and others. A value with spaces, quotes, `=` or other than ASCII is in
+ * double quotes, and escaped as in Rust. A later version may add fields and lines. `call` may come from any thread, also from several at once, must not
+ * call back into the library, must not take long (it may be the keep-alive thread that calls), and must not throw
+ * or jump out. `drop` is called exactly once, when the
  * handler will not be called any more.
  */
 typedef struct pl_log_handler {
@@ -265,6 +274,12 @@ typedef struct pl_log_handler {
    */
   void (*drop)(void *context);
 } pl_log_handler;
+
+/**
+ * One of the numbers: one of the `PL_STAT_…` numbers, which begin at 1, leave none out, and are never
+ * reused. A later version may add some. What is not called a gauge only goes up.
+ */
+typedef int32_t pl_stat;
 
 /**
  * An acquire that was started with `pl_lock_acquire_start` has ended: `pl_event_status` says how.
@@ -298,24 +313,107 @@ typedef struct pl_log_handler {
 #define PL_LOG_OFF 0
 
 /**
- * A lock or the keep-alive thread is in trouble.
+ * A held lock is lost, or the keep-alive thread is in trouble.
  */
 #define PL_LOG_ERROR 1
 
 /**
- * Something a person should know: a silent member was ended, or could not be.
+ * Something a person should know: a silent member was ended, or could not be. There are no lines up to this
+ * level while nothing goes wrong.
  */
 #define PL_LOG_WARN 2
 
 /**
- * What goes on, in large steps.
+ * What goes on, in large steps: a lock is acquired or released, or an acquire fails or meets trouble.
  */
 #define PL_LOG_INFO 3
 
 /**
- * What goes on, in small steps.
+ * What goes on, in small steps: a wait begins or moves on, a health check comes back, a connection is made.
  */
 #define PL_LOG_DEBUG 4
+
+/**
+ * Acquires that were granted.
+ */
+#define PL_STAT_ACQUIRES 1
+
+/**
+ * Acquires that ended with `PL_LOCKED`: somebody else holds, and the caller did not want to wait.
+ */
+#define PL_STAT_LOCKED 2
+
+/**
+ * Acquires that ended with `PL_TIMEOUT`.
+ */
+#define PL_STAT_TIMEOUTS 3
+
+/**
+ * Acquires that ended with `PL_CANCELLED`.
+ */
+#define PL_STAT_CANCELLED 4
+
+/**
+ * Acquires that ended with any other status: what keeps the server from being used. Those that were refused
+ * with `PL_ACTIVE`, `PL_INVALID` or `PL_FORKED` never began, and are not counted.
+ */
+#define PL_STAT_FAILED 5
+
+/**
+ * Acquires that had to wait: somebody came first, or did not answer. Counted when they end, whether with a
+ * grant or not. One that gave up at once (`PL_STAT_LOCKED`), or only had to wait for the server, is none of
+ * them.
+ */
+#define PL_STAT_WAITS 6
+
+/**
+ * Acquires that had to wait and were let in when somebody left who had been in the way: released, or gave
+ * up. Other waits that were granted came after a member that was ended or vanished, or after a portalocker,
+ * which leaves without a word.
+ */
+#define PL_STAT_HAND_OVERS 7
+
+/**
+ * Held locks that were lost.
+ */
+#define PL_STAT_LOSSES 8
+
+/**
+ * Connections of members that did not answer, ended by acquires of this client or by `pl_reap_silent`.
+ */
+#define PL_STAT_REAPS 9
+
+/**
+ * Messages sent to see whether they come back: at the health check interval, and for `pl_lock_verify`.
+ */
+#define PL_STAT_HEALTH_CHECKS 10
+
+/**
+ * Connections that were made and logged in, those of `pl_client_ping`, `pl_probe_holders` and
+ * `pl_reap_silent` included.
+ */
+#define PL_STAT_CONNECTIONS 11
+
+/**
+ * Locks that are held now: a gauge.
+ */
+#define PL_STAT_HELD 12
+
+/**
+ * Acquires that are under way now, whatever they wait for: a gauge.
+ */
+#define PL_STAT_WAITING 13
+
+/**
+ * How long all waits (`PL_STAT_WAITS`) took together, in microseconds. A wait is measured from the call to
+ * its end.
+ */
+#define PL_STAT_WAIT_SUM_US 14
+
+/**
+ * The longest wait so far, in microseconds: a gauge.
+ */
+#define PL_STAT_WAIT_MAX_US 15
 
 /**
  * It worked.
@@ -1098,6 +1196,72 @@ pl_status pl_lock_options_set_disclose(struct pl_lock_options *options,
  * Frees lock options. `NULL`, and options that were freed before, are left alone.
  */
 void pl_lock_options_free(struct pl_lock_options *options);
+
+/**
+ * Reads what a client, with the locks made from it, has done since it was made. Sends nothing, does not
+ * block, and is cheap: some kilobytes are copied. Each number is exact; while others work, two of them may be a
+ * moment apart.
+ *
+ * @param client  the client
+ * @param stats   where the numbers go; free them with `pl_stats_free`
+ * @param error   where the error goes, or `NULL`
+ * @return `PL_OK`; `PL_INVALID`; `PL_FORKED`
+ */
+pl_status pl_client_stats(const struct pl_client *client,
+                          struct pl_stats **stats,
+                          struct pl_error **error);
+
+/**
+ * One of the numbers.
+ *
+ * @param stats  the numbers
+ * @param which  one of the `PL_STAT_…` numbers
+ * @return the number; 0 for one that this version does not know, and of `NULL`
+ */
+uint64_t pl_stats_value(const struct pl_stats *stats, pl_stat which);
+
+/**
+ * The name of a number, in small letters with underscores, such as `"hand_overs"` for
+ * `PL_STAT_HAND_OVERS`; `NULL` for one that this version does not know. So whoever shows all of them needs
+ * no list: count up from 1 until there is none.
+ *
+ * Returns a string that lives for ever.
+ */
+const char *pl_stat_name(pl_stat which);
+
+/**
+ * How long a wait took that so many percent of all did not exceed, 1 % at most above the true value.
+ *
+ * @param stats    the numbers
+ * @param percent  0 to 100, such as 50 for the median; what is beyond is taken for the bound
+ * @return microseconds; 0 if there were no waits, and of `NULL`
+ */
+int64_t pl_stats_wait_percentile_us(const struct pl_stats *stats,
+                                    double percent);
+
+/**
+ * How many buckets the waits are counted in, without the last one, of those above all bounds; 0 of `NULL`.
+ */
+size_t pl_stats_wait_buckets(const struct pl_stats *stats);
+
+/**
+ * The upper bound of a bucket, in microseconds: 1, 2.5, 5, 10, 25, 50, 100, 250 and 500 ms, 1, 2.5, 5, 10, 30
+ * and 60 s, and 5 min. -1 if `index` is not less than the number of buckets.
+ */
+int64_t pl_stats_wait_bound_us(const struct pl_stats *stats,
+                               size_t index);
+
+/**
+ * How many waits did not exceed the bound of a bucket. They are cumulative, as a Prometheus histogram wants
+ * them: the number for `+Inf` is `PL_STAT_WAITS`, and that for an `index` beyond the last is the same.
+ */
+uint64_t pl_stats_wait_bucket(const struct pl_stats *stats,
+                              size_t index);
+
+/**
+ * Frees the numbers. `NULL`, and what was freed before, is left alone.
+ */
+void pl_stats_free(struct pl_stats *stats);
 
 /**
  * The name of a status, such as `"PL_TIMEOUT"`; `"PL_UNKNOWN"` for a number that is none.

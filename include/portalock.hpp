@@ -1433,6 +1433,90 @@ private:
     detail::owner<pl_event, pl_event_free> event_;
 };
 
+// --- Numbers -----------------------------------------------------------------------------------------
+
+/// What stats counts. All but the gauges only go up. A later version may add some.
+enum class stat : pl_stat {
+    /// Acquires that were granted.
+    acquires = PL_STAT_ACQUIRES,
+    /// Acquires that ended with errc::locked.
+    locked = PL_STAT_LOCKED,
+    /// Acquires that ended with errc::timeout.
+    timeouts = PL_STAT_TIMEOUTS,
+    /// Acquires that ended with errc::cancelled.
+    cancelled = PL_STAT_CANCELLED,
+    /// Acquires that ended for another reason.
+    failed = PL_STAT_FAILED,
+    /// Acquires that had to wait: somebody came first, or did not answer. Counted when they end.
+    waits = PL_STAT_WAITS,
+    /// Acquires that had to wait and were let in when somebody left.
+    hand_overs = PL_STAT_HAND_OVERS,
+    /// Held locks that were lost.
+    losses = PL_STAT_LOSSES,
+    /// Connections of members that did not answer, which this client has ended.
+    reaps = PL_STAT_REAPS,
+    /// Messages sent to see whether they come back.
+    health_checks = PL_STAT_HEALTH_CHECKS,
+    /// Connections that were made and logged in.
+    connections = PL_STAT_CONNECTIONS,
+    /// Locks that are held now: a gauge.
+    held = PL_STAT_HELD,
+    /// Acquires that are under way now: a gauge.
+    waiting = PL_STAT_WAITING,
+    /// How long all waits took together, in microseconds.
+    wait_sum_us = PL_STAT_WAIT_SUM_US,
+    /// The longest wait, in microseconds: a gauge.
+    wait_max_us = PL_STAT_WAIT_MAX_US,
+};
+
+/// The name of a number, such as "hand_overs"; empty for one that the library does not know.
+inline std::string_view name_of(stat which) noexcept
+{
+    return detail::view(pl_stat_name(static_cast<pl_stat>(which)));
+}
+
+/// What a client has done since it was made, as of one moment. Immutable.
+class stats {
+public:
+    /// How many waits did not exceed a bound: cumulative, as Prometheus wants it.
+    struct bucket {
+        /// The bound.
+        std::chrono::microseconds bound;
+        /// How many there were.
+        std::uint64_t count;
+    };
+
+    /// An empty one: all is zero.
+    stats() noexcept = default;
+    /// Takes the numbers of the C interface over.
+    explicit stats(pl_stats *raw) noexcept : stats_(raw) {}
+
+    /// Whether it is not empty.
+    explicit operator bool() const noexcept { return stats_ != nullptr; }
+
+    /// One of the numbers.
+    std::uint64_t operator[](stat which) const noexcept
+    {
+        return pl_stats_value(stats_.get(), static_cast<pl_stat>(which));
+    }
+    /// What so many percent of the waits, 0 to 100, did not exceed, 1 % at most above the true value.
+    std::chrono::microseconds wait_percentile(double percent) const noexcept
+    {
+        return std::chrono::microseconds(pl_stats_wait_percentile_us(stats_.get(), percent));
+    }
+    /// How many buckets there are, without that of all waits, which is stat::waits.
+    std::size_t wait_buckets() const noexcept { return pl_stats_wait_buckets(stats_.get()); }
+    /// A bucket; `index` must be less than wait_buckets().
+    bucket wait_bucket(std::size_t index) const noexcept
+    {
+        return {std::chrono::microseconds(pl_stats_wait_bound_us(stats_.get(), index)),
+            pl_stats_wait_bucket(stats_.get(), index)};
+    }
+
+private:
+    detail::owner<pl_stats, pl_stats_free> stats_;
+};
+
 // --- Clients -----------------------------------------------------------------------------------------
 
 /// A Redis server to hold locks on. Locks made from it go on working when it is destroyed, but then
@@ -1542,6 +1626,21 @@ public:
         pl_event *next = nullptr;
         detail::ask(pl_client_next_event, native_handle(), limit.to_c(), &next).store(ec);
         return event(next);
+    }
+
+    /// What it has done so far, with the locks made from it. Sends nothing and does not block.
+    portalock::stats stats() const
+    {
+        pl_stats *read = nullptr;
+        detail::ask(pl_client_stats, native_handle(), &read).check();
+        return portalock::stats(read);
+    }
+    /// Empty if there is an error.
+    portalock::stats stats(std::error_code &ec) const noexcept
+    {
+        pl_stats *read = nullptr;
+        detail::ask(pl_client_stats, native_handle(), &read).store(ec);
+        return portalock::stats(read);
     }
 
     /// The handle of the C interface, which stays this object's; `nullptr` if it is empty.

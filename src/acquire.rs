@@ -13,7 +13,7 @@ use crate::error::{Error, Result, Status};
 use crate::events::EventKind;
 use crate::keeper::{Attempt, Bell, Keeper, Line, Stopped, Task, Tenant, lock};
 use crate::options::Wait;
-use crate::protocol::{Contender, Mode, Names, Stop, Timing};
+use crate::protocol::{Contender, HolderId, Mode, Names, Stop, Timing};
 use crate::pursuit::{Next, Pursuit, worth_another};
 use crate::stamp::Stamp;
 use crate::standing::{Kind, Shared, Stage, Watcher};
@@ -108,7 +108,10 @@ impl Acquire {
         stage.kind = Kind::Acquiring;
         stage.cancelled = false;
         stage.id = None;
+        stage.begun = Some(Instant::now());
+        stage.waited = false;
         drop(stage);
+        shared.client.counters().begins();
         Ok(Self {
             shared: shared.clone(),
             mode,
@@ -231,6 +234,9 @@ impl Acquire {
         let status = Some(error.status());
         if self.trouble != status && worth_another(error.status()) {
             self.trouble = status;
+            let channel = self.shared.names.channel();
+            let holder = id_text(self.shared.id());
+            log::info!(channel, holder, state = "waiting", status:? = error.status(); "going on after: {error}");
             self.shared.report(EventKind::Trouble(error.clone()));
         }
     }
@@ -238,7 +244,11 @@ impl Acquire {
     /// Frees the lock object for the next acquire if this one has failed.
     fn end(&self, outcome: Result<()>) -> Result<()> {
         let mut stage = self.shared.stage();
-        if outcome.is_err() {
+        if let Err(error) = &outcome {
+            stage.failed(error.status(), self.shared.client.counters());
+            let channel = self.shared.names.channel();
+            let holder = id_text(stage.id);
+            log::info!(channel, holder, state = "failed", status:? = error.status(); "{error}");
             stage.kind = Kind::Idle;
             stage.line = None;
         } else if self.shared.is_closed() {
@@ -323,6 +333,7 @@ impl Acquire {
         stage.granted = false;
         stage.failure = None;
         stage.ahead = None;
+        stage.freed = false;
         stage.id = Some(id);
         stage.ticket
     }
@@ -434,6 +445,11 @@ impl Watcher for Bell {
     fn wake(&self) {
         self.ring();
     }
+}
+
+/// As the log has it; empty where there is none yet.
+fn id_text(id: Option<HolderId>) -> String {
+    id.map_or_else(String::new, |id| id.to_string())
 }
 
 fn cancelled_error() -> Error {

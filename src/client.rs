@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use uuid::Uuid;
 
 use crate::broker::{Dialogue, Endpoint, Route};
+use crate::doctor::{self, Finding};
 use crate::error::{Error, Result, Status};
 use crate::events::{Event, Events};
 use crate::fork::Generation;
@@ -17,6 +18,7 @@ use crate::keeper::{Heard, Keeper, Line, Sharing, Tenant, lock, spawn};
 use crate::lock::Lock;
 use crate::options::{ClientOptions, LockOptions};
 use crate::protocol::{LinkId, Names};
+use crate::stats::{Counters, Stats};
 
 /// A Redis server to hold locks on. Cheap to clone; safe to use from any thread.
 #[derive(Clone, Debug)]
@@ -35,6 +37,7 @@ pub(crate) struct Shared {
     hub: Option<Hub>,
     /// The event queue, once somebody has asked for it.
     events: OnceLock<Events>,
+    counters: Arc<Counters>,
 }
 
 /// The connection that all locks of a client share.
@@ -86,6 +89,7 @@ impl Client {
             generation: Generation::now(),
             pool: Mutex::default(),
             events: OnceLock::new(),
+            counters: Arc::default(),
         };
         Ok(Self { shared: Arc::new(shared) })
     }
@@ -126,7 +130,39 @@ impl Client {
     /// `Denied` where the user may not list or end connections.
     pub fn reap_silent(&self, name: &str, timeout: Duration) -> Result<Reaped> {
         let names = names_of(name)?;
-        self.converse(timeout, |dialogue| inspect::reap_silent(dialogue, &names))
+        let done = self.converse(timeout, |dialogue| inspect::reap_silent(dialogue, &names))?;
+        self.shared.counters.reaped(done.killed as u64);
+        Ok(done)
+    }
+
+    /// What this client, with its clones and locks, has done since it was made. Reads memory only: nothing
+    /// is sent, and nobody is waited for.
+    ///
+    /// # Errors
+    /// `Forked` where a parent of this process made the client.
+    pub fn stats(&self) -> Result<Stats> {
+        self.shared.generation.check()?;
+        Ok(self.shared.counters.read())
+    }
+
+    /// Looks what about the server endangers locks: its kind, its settings, what this user may do there, and
+    /// the way to it; the worst first. `name` is a lock that is to be used there; without one, what the user
+    /// may do is told of commands only. Reads and changes nothing.
+    ///
+    /// # Errors
+    /// What keeps the server from being looked at: it is away, or does not accept the login.
+    pub fn examine(&self, name: Option<&str>, timeout: Duration) -> Result<Vec<Finding>> {
+        let unnamed = || format!("portalock-doctor-{}", Uuid::now_v7().simple());
+        let names = names_of(&name.map_or_else(unnamed, str::to_owned))?;
+        let user = self.shared.endpoint.user();
+        let examine =
+            |dialogue: &mut Dialogue| doctor::examine(dialogue, user, &names, name.is_some());
+        let mut findings = match self.converse(timeout, examine) {
+            Ok(findings) => findings,
+            Err(error) => vec![doctor::of_failure(&error).ok_or(error)?],
+        };
+        findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+        Ok(findings)
     }
 
     /// Begins to keep events, those of all locks of this client, and gives a descriptor that can be read
@@ -173,12 +209,24 @@ impl Client {
         let mut failure = None;
         for route in self.shared.routes_within(timeout)? {
             let opened = Dialogue::open(&self.shared.endpoint, &route, until);
-            match opened.and_then(|mut dialogue| talk(&mut dialogue)) {
+            match opened.and_then(|mut dialogue| self.hear_out(&mut dialogue, &talk)) {
                 Ok(result) => return Ok(result),
                 Err(error) => failure = Some(error),
             }
         }
         Err(failure.unwrap_or_else(|| Error::new(Status::Unreachable, "the server has no address")))
+    }
+
+    fn hear_out<T>(
+        &self,
+        dialogue: &mut Dialogue,
+        talk: impl Fn(&mut Dialogue) -> Result<T>,
+    ) -> Result<T> {
+        let outcome = talk(dialogue);
+        if dialogue.is_logged_in() {
+            self.shared.counters.connected();
+        }
+        outcome
     }
 }
 
@@ -189,6 +237,10 @@ fn names_of(name: &str) -> Result<Names> {
 impl Shared {
     pub(crate) fn generation(&self) -> Generation {
         self.generation
+    }
+
+    pub(crate) fn counters(&self) -> &Counters {
+        &self.counters
     }
 
     fn event_queue(&self) -> Result<&Events> {
@@ -279,7 +331,10 @@ impl Shared {
     pub(crate) fn move_into_new(&self, route: &Route, tenant: Tenant) -> Result<Arc<Line>> {
         let keeper = Keeper::get_soon()?;
         let timeout = self.options.connect_timeout;
-        let dial = |sharing| Line::dial(&keeper, &self.endpoint, route, timeout, sharing);
+        let dial = |sharing| {
+            let counters = self.counters.clone();
+            Line::dial(&keeper, &self.endpoint, route, timeout, sharing, counters)
+        };
         let line = match &self.hub {
             Some(hub) => hub.line_or(|sharing| dial(Some(sharing)))?,
             None => dial(None)?,

@@ -1,5 +1,6 @@
 //! How a lock object stands: what its handle, its acquires and the keeper share.
 
+use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -14,6 +15,7 @@ use crate::keeper::{Heard, Landlord, Line, Stopped, Verdict, lock};
 use crate::lock::Loss;
 use crate::options::LockOptions;
 use crate::protocol::{HolderId, Names, Stop};
+use crate::stats::Counters;
 
 /// A lock's state.
 pub(crate) struct Shared {
@@ -47,6 +49,12 @@ pub(crate) struct Stage {
     pub(crate) failure: Option<Error>,
     /// How many waiters come first, once that is known.
     pub(crate) ahead: Option<usize>,
+    /// When the present acquire was called.
+    pub(crate) begun: Option<Instant>,
+    /// Whether somebody came first, or did not answer.
+    pub(crate) waited: bool,
+    /// Whether somebody has left since the present attempt was told its place in line.
+    pub(crate) freed: bool,
     pub(crate) cancelled: bool,
     pub(crate) lookup: Option<Result<Vec<Route>>>,
     departing: Option<u64>,
@@ -278,6 +286,7 @@ impl Shared {
             stage.kind = Kind::Releasing;
             stage.departing = Some(stage.ticket);
             self.held.store(false, Ordering::Release);
+            self.client.counters().holds_no_more();
             (stage.line.take(), stage.ticket)
         };
         let names = &self.names;
@@ -289,6 +298,10 @@ impl Shared {
         match stage.kind {
             Kind::Releasing if stage.ticket == ticket => {
                 stage.kind = Kind::Idle;
+                log::info!(
+                    channel = self.names.channel(), holder:% = Or(stage.id), state = "released";
+                    "released"
+                );
                 Ok(())
             }
             Kind::Lost(_) if stage.ticket == ticket => Err(stage.take_loss()),
@@ -317,10 +330,36 @@ impl Stage {
         self.granted || self.ticket != ticket
     }
 
+    /// How long the present acquire has had to wait, if it had to.
+    fn wait(&self) -> Option<Duration> {
+        self.begun.filter(|_| self.waited).map(|begun| begun.elapsed())
+    }
+
+    /// Counts the end of an acquire that was not granted.
+    pub(crate) fn failed(&self, status: Status, counters: &Counters) {
+        if let Kind::Acquiring = self.kind {
+            // Whoever gives up at once has not waited.
+            let waited = self.wait().filter(|_| status != Status::Locked);
+            counters.ends(status, waited);
+        }
+    }
+
     fn take_loss(&mut self) -> Error {
         match std::mem::take(&mut self.kind) {
             Kind::Lost(loss) => lost_error(&loss),
             _ => Error::new(Status::Lost, "the lock was lost"),
+        }
+    }
+}
+
+/// An id for the log.
+struct Or(Option<HolderId>);
+
+impl fmt::Display for Or {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(id) => write!(f, "{id}"),
+            None => f.write_str("-"),
         }
     }
 }
@@ -335,6 +374,10 @@ fn not_held() -> Error {
 
 impl Landlord for Shared {
     fn hear(&self, ticket: u64, verdict: Verdict) {
+        let counters = self.client.counters();
+        if let Verdict::Reaped(_) = verdict {
+            counters.reaped(1);
+        }
         let mut stage = self.stage();
         if let Verdict::Departed = verdict {
             if stage.departing == Some(ticket) {
@@ -354,18 +397,55 @@ impl Landlord for Shared {
                 stage.token = token;
                 stage.checked = None;
                 self.held.store(true, Ordering::Release);
+                counters.holds(stage.freed);
+                counters.ends(Status::Ok, stage.wait());
+                let waited_ms = stage.wait().map_or(0, |wait| wait.as_millis());
+                log::info!(
+                    channel = self.names.channel(), holder:% = id, state = "held", waited_ms;
+                    "acquired"
+                );
             }
-            Verdict::Queued(ahead) => stage.ahead = Some(ahead),
+            Verdict::Queued(ahead) => {
+                stage.ahead = Some(ahead);
+                (stage.waited, stage.freed) = (true, false);
+                log::debug!(
+                    channel = self.names.channel(), holder:% = Or(stage.id), state = "waiting", ahead;
+                    "others come first"
+                );
+            }
+            Verdict::Unanswered => {
+                stage.waited = true;
+                return;
+            }
+            Verdict::Freed => {
+                stage.freed = stage.ahead.is_some();
+                return;
+            }
             Verdict::Failed(error) => stage.failure = Some(error),
             Verdict::Lost(loss) => {
                 self.held.store(false, Ordering::Release);
+                counters.lost();
+                log::error!(
+                    channel = self.names.channel(), holder:% = Or(stage.id), state = "lost",
+                    reason:? = loss.reason;
+                    "the lock is lost: {}", loss.message
+                );
+                if let Kind::Held = stage.kind {
+                    counters.holds_no_more();
+                }
                 stage.line = None;
                 stage.departing = None;
                 stage.kind = Kind::Lost(loss.clone());
                 self.report(EventKind::Lost(loss.clone()));
                 self.lost.fire(loss);
             }
-            Verdict::Checked(sent) => stage.checked = Some(sent),
+            Verdict::Checked(sent) => {
+                stage.checked = Some(sent);
+                log::debug!(
+                    channel = self.names.channel(), holder:% = Or(stage.id), state = "held";
+                    "a check has come back"
+                );
+            }
             Verdict::Reaped(whom) => {
                 return self.report(EventKind::Reaped(whom.map(|id| id.to_string())));
             }

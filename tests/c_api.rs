@@ -37,6 +37,17 @@ fn events_are_fetched_and_acquires_carried_on() {
     runs("tests/c/events.c");
 }
 
+/// Without a handler there is no line anywhere, and with one there is none above its level.
+#[test]
+fn the_log_is_silent_while_nothing_goes_wrong() {
+    let server = Server::start();
+    let program = Program::compile("tests/c/logging.c", &["-lportalock"]);
+    program.run(&server, &[&server.url()]);
+    let outcome = program.command().args([&server.url(), "quiet"]).output().unwrap();
+    assert!(outcome.status.success(), "{outcome:?}");
+    assert!(outcome.stdout.is_empty() && outcome.stderr.is_empty(), "{outcome:?}");
+}
+
 #[test]
 fn threads_may_meddle_with_each_others_locks() {
     runs("tests/c/threads.c");

@@ -189,3 +189,79 @@ fn an_event_loop_takes_over_a_hundred_shards_and_leaves_when_told() {
     assert!(second.wait().unwrap().success());
     assert!(wait_until(Duration::from_secs(1), || server.members("shard-0") == 0));
 }
+
+/// A number of the text exposition format, by its name with its labels.
+type Metrics = std::collections::BTreeMap<String, f64>;
+
+/// Reads a page as strictly as the format is defined: each metric is described before its first number, all its
+/// numbers stand together, and none comes twice.
+fn metrics(page: &str) -> Metrics {
+    let (mut found, mut seen) = (Metrics::new(), Vec::new());
+    let mut lines = page.lines().peekable();
+    while let Some(help) = lines.next() {
+        let (name, words) = help.strip_prefix("# HELP ").unwrap().split_once(' ').unwrap();
+        assert!(!words.is_empty() && !seen.contains(&name), "{help}");
+        let is_word = |byte: u8| byte.is_ascii_lowercase() || byte == b'_';
+        assert!(name.bytes().all(is_word) && name.starts_with("portalock_"), "{name}");
+        seen.push(name);
+        let kind = lines.next().unwrap().strip_prefix(&format!("# TYPE {name} ")).unwrap();
+        assert!(["counter", "gauge", "histogram"].contains(&kind), "{kind}");
+        assert_eq!(name.ends_with("_total"), kind == "counter", "{name}");
+        while let Some(line) = lines.next_if(|line| !line.starts_with('#')) {
+            let (key, value) = line.rsplit_once(' ').unwrap();
+            let series = key.split('{').next().unwrap();
+            let rest = series.strip_prefix(name).unwrap_or_else(|| panic!("{line}"));
+            let wanted: &[&str] =
+                if kind == "histogram" { &["_bucket", "_sum", "_count"] } else { &[""] };
+            assert!(wanted.contains(&rest), "{line}");
+            assert!(found.insert(key.to_owned(), value.parse().unwrap()).is_none(), "{line}");
+        }
+    }
+    found
+}
+
+fn scrape(address: &str) -> Metrics {
+    use std::io::{Read, Write};
+    let mut stream = std::net::TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    write!(stream, "GET /metrics HTTP/1.0\r\nHost: {address}\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (head, page) = answer.split_once("\r\n\r\n").unwrap();
+    assert!(head.starts_with("HTTP/1.0 200 "), "{head}");
+    assert!(head.contains("Content-Type: text/plain; version=0.0.4"), "{head}");
+    assert!(page.ends_with('\n'));
+    metrics(page)
+}
+
+#[test]
+fn an_exporter_tells_prometheus_what_its_locks_do() {
+    let server = Server::start();
+    let examples = Examples::build("exporter");
+    let url = server.url();
+    let start = || {
+        let mut process = examples.start("exporter", &[&url, "exported", "127.0.0.1:0"]);
+        let mut said = BufReader::new(process.stdout.take().unwrap());
+        let lines = await_line(&mut said, "/metrics");
+        let address =
+            lines.last().unwrap().trim_end_matches("/metrics").rsplit('/').next().unwrap();
+        (process, address.to_owned())
+    };
+    let (mut first, address) = start();
+    let (mut second, _) = start();
+    let contended = || scrape(&address)["portalock_hand_overs_total"] > 0.0;
+    assert!(wait_until(Duration::from_secs(30), contended));
+    let all = scrape(&address);
+    let granted = all["portalock_acquires_total{outcome=\"granted\"}"];
+    let waits = all["portalock_wait_seconds_count"];
+    assert!(granted >= waits && waits > 0.0, "{all:?}");
+    assert_eq!(all["portalock_wait_seconds_bucket{le=\"+Inf\"}"], waits);
+    assert!(all["portalock_wait_seconds_sum"] > 0.0 && all["portalock_connections_total"] >= 1.0);
+    let bucket = |le: &str| all[&format!("portalock_wait_seconds_bucket{{le=\"{le}\"}}")];
+    let buckets = ["0.001", "0.0025", "0.025", "0.5", "10", "300"].map(bucket);
+    assert!(buckets.is_sorted() && buckets[5] == waits, "{all:?}");
+    for process in [&mut first, &mut second] {
+        signal(process.id() as i32, libc::SIGTERM);
+        assert!(process.wait().unwrap().success());
+    }
+}

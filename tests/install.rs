@@ -125,6 +125,7 @@ fn files(dir: &Path) -> Vec<String> {
 
 fn expected_files() -> Vec<String> {
     let mut names = vec![
+        "bin/portalock".to_owned(),
         "include/portalock.h".to_owned(),
         "include/portalock.hpp".to_owned(),
         "lib/cmake/portalock/portalockConfig.cmake".to_owned(),
@@ -134,8 +135,13 @@ fn expected_files() -> Vec<String> {
         format!("lib/libportalock.so.0 -> libportalock.so.{VERSION}"),
         format!("lib/libportalock.so.{VERSION}"),
         "lib/pkgconfig/portalock.pc".to_owned(),
+        "share/bash-completion/completions/portalock".to_owned(),
         "share/doc/portalock/LICENSE".to_owned(),
+        "share/fish/vendor_completions.d/portalock.fish".to_owned(),
+        "share/zsh/site-functions/_portalock".to_owned(),
     ];
+    let pages = ["", "-doctor", "-holders", "-reap", "-run", "-wait"];
+    names.extend(pages.map(|page| format!("share/man/man1/portalock{page}.1")));
     names.sort();
     names
 }
@@ -172,6 +178,30 @@ fn destdir_is_honoured() {
     assert!(outcome.status.success(), "{outcome:?}");
     assert_eq!(files(&stage.join("opt/of its own")), expected_files());
     assert!(!Path::new("/opt/of its own").exists());
+}
+
+#[test]
+fn the_command_can_be_left_out() {
+    let prefix = installed("bare", &["-DPORTALOCK_COMMAND=OFF"]);
+    let names = files(&prefix);
+    assert!(names.contains(&"lib/pkgconfig/portalock.pc".to_owned()), "{names:?}");
+    assert!(!names.iter().any(|name| name.starts_with("bin/")), "{names:?}");
+    assert!(!names.iter().any(|name| name.contains("/man") || name.contains("complet")));
+}
+
+#[test]
+fn the_command_that_is_installed_runs() {
+    let command = prefix().join("bin/portalock");
+    let server = Server::start();
+    let mut run = Command::new(&command);
+    run.args(["run", "x", "-c", "echo \"$PORTALOCK_NAME\""]).env("PORTALOCK_URL", server.url());
+    assert_eq!(self::run(&mut run), "x\n");
+    let said = self::run(Command::new(&command).arg("--version"));
+    assert_eq!(said.trim(), format!("portalock {VERSION}"));
+    // It stands alone.
+    assert!(!needs_the_shared_object(&command));
+    let page = std::fs::read_to_string(prefix().join("share/man/man1/portalock-run.1")).unwrap();
+    assert!(page.contains("EXIT STATUS"), "{page}");
 }
 
 #[test]

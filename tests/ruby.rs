@@ -56,6 +56,11 @@ fn a_loss_is_told() {
 }
 
 #[test]
+fn a_client_counts_what_it_does() {
+    passes("test_stats.rb");
+}
+
+#[test]
 fn events_come_in_any_number() {
     passes("test_events.rb");
 }

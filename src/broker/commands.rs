@@ -17,6 +17,8 @@ const EXACT_PING: &str = "redis.call('PUBLISH', ARGV[1], ARGV[2]) \
 pub(crate) struct Commands {
     pub(super) bytes: Vec<u8>,
     pub(super) expected: VecDeque<Expect>,
+    /// How many of them are health checks.
+    pub(super) checks: u64,
 }
 
 impl Commands {
@@ -130,7 +132,14 @@ impl Commands {
 
     /// Sends a message that has to come back.
     pub(crate) fn check_health(&mut self, response: &str, payload: &[u8]) {
+        self.checks += 1;
         self.publish(Expect::Word, response, payload);
+    }
+
+    /// Asks something that locks do not need, of which any answer will do.
+    pub(crate) fn question(&mut self, words: &[&str]) {
+        let (name, rest) = words.split_first().unwrap_or((&"PING", &[]));
+        self.push(Expect::Question, cmd(name).arg(rest));
     }
 
     /// Asks for a sign of life.

@@ -24,6 +24,11 @@ impl<'a> Dialogue<'a> {
         Ok(Self { endpoint, link, until })
     }
 
+    /// Whether the connection was made, and the login answered.
+    pub(crate) fn is_logged_in(&self) -> bool {
+        self.link.is_logged_in()
+    }
+
     /// Asks something.
     pub(crate) fn send(&mut self, commands: Commands) {
         self.link.queue(commands, Instant::now(), None);

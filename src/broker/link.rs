@@ -132,6 +132,8 @@ pub(crate) struct Link<T> {
     receivers: u64,
     /// Since when the server owes the reply at the head.
     owed_since: Option<Instant>,
+    /// Health checks that were asked for and not told of.
+    checks: u64,
 }
 
 impl<T> fmt::Debug for Link<T> {
@@ -155,6 +157,7 @@ impl<T: Transport> Link<T> {
             answered_to: None,
             receivers: 0,
             owed_since: None,
+            checks: 0,
         };
         let mut login = Commands::default();
         login.login(endpoint);
@@ -171,6 +174,7 @@ impl<T: Transport> Link<T> {
             let (left, owner) = (commands.expected.len(), owner.cloned());
             self.asked.push_back(Batch { at: now, left, owner });
         }
+        self.checks += commands.checks;
         self.out.append(&mut commands.bytes);
         self.expected.append(&mut commands.expected);
     }
@@ -338,6 +342,11 @@ impl<T: Transport> Link<T> {
     /// Whose command it was that was answered last.
     pub(crate) fn answered_to(&self) -> Option<&Owner> {
         self.answered_to.as_ref()
+    }
+
+    /// How many health checks were asked for since this was last called.
+    pub(crate) fn take_checks(&mut self) -> u64 {
+        std::mem::take(&mut self.checks)
     }
 
     /// What carries the bytes.

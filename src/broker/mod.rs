@@ -16,5 +16,5 @@ pub(crate) use dialogue::Dialogue;
 pub(crate) use endpoint::{Endpoint, Route};
 pub use link::Transport;
 pub(crate) use link::{Frame, Link, LinkError, Owner};
-pub(crate) use reply::{Answer, Members};
+pub(crate) use reply::{Answer, Members, Said};
 pub(crate) use socket::{OwnSocket, Wire, await_descriptor, await_socket, await_sockets};

@@ -43,6 +43,8 @@ pub(crate) enum Expect {
     Alive,
     /// Which of several channels are followed.
     Followed,
+    /// To a question of any kind: whatever it is.
+    Question,
 }
 
 /// Why the members were counted.
@@ -81,6 +83,52 @@ pub(crate) enum Answer {
     Alive,
     /// Whether each of the channels that were asked for is followed.
     Followed(Vec<bool>),
+    /// The answer to a question, a refusal included.
+    Said(Said),
+}
+
+/// An answer of any kind, as far as anybody wants to read it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Said {
+    /// A text.
+    Text(String),
+    /// A number.
+    Number(i64),
+    /// A map.
+    Pairs(Vec<(Said, Said)>),
+    /// The server refuses.
+    Refused {
+        /// The first word: what kind of error it is.
+        code: String,
+        /// The rest.
+        words: String,
+    },
+    /// Anything else.
+    Other,
+}
+
+impl Said {
+    fn of(value: &Value) -> Self {
+        match value {
+            Value::SimpleString(text) => Self::Text(text.clone()),
+            Value::Okay => Self::Text("OK".to_owned()),
+            Value::Int(number) => Self::Number(*number),
+            Value::Map(pairs) => {
+                let pair = |(key, value): &(Value, Value)| (Self::of(key), Self::of(value));
+                Self::Pairs(pairs.iter().map(pair).collect())
+            }
+            other => text_of(other).map_or(Self::Other, Self::Text),
+        }
+    }
+
+    /// A text or a number, as a text.
+    pub(crate) fn text(self) -> Option<String> {
+        match self {
+            Self::Text(text) => Some(text),
+            Self::Number(number) => Some(number.to_string()),
+            _ => None,
+        }
+    }
 }
 
 /// Why a reply is of no use.
@@ -117,6 +165,7 @@ pub(super) fn read(expect: Expect, value: &Value, receivers: &mut u64) -> Result
         Expect::Token if matches!(value, Value::Int(..1)) => return Err(no_counter()),
         Expect::Token => Answer::Token(integer(value).ok_or(Refusal::Nonsense)?),
         Expect::Alive => Answer::Alive,
+        Expect::Question => Answer::Said(Said::of(value)),
         Expect::Followed => Answer::Followed(followed(value).ok_or(Refusal::Nonsense)?),
         // Others say "+OK" too, a mail server for one.
         Expect::Hello if !matches!(value, Value::Map(_)) => return Err(Refusal::Nonsense),
@@ -139,6 +188,10 @@ fn read_error(expect: Expect, error: &redis::ServerError) -> Result<Answer, Refu
     };
     match expect {
         Expect::Courtesy => Ok(Answer::Nothing),
+        Expect::Question => {
+            let words = error.details().unwrap_or_default().to_owned();
+            Ok(Answer::Said(Said::Refused { code: error.code().to_owned(), words }))
+        }
         Expect::Word if error.code() == "BUSY" => Ok(Answer::Nothing),
         Expect::ExactMembers(number) => Ok(Answer::ExactRefused(number)),
         Expect::Clients => {
@@ -165,7 +218,7 @@ fn forbidden_once(what: &str, error: &redis::ServerError) {
     static SAID: Once = Once::new();
     SAID.call_once(|| {
         let code = error.code();
-        log::warn!("the server refuses {what} ({code}): members that do not answer stay");
+        log::warn!(command = what, code; "the server refuses it: members that do not answer stay");
     });
 }
 

@@ -117,7 +117,7 @@ impl Wire {
         #[cfg(any(target_os = "linux", target_os = "android"))]
         let tuned = tuned.and_then(|()| self.socket.set_tcp_user_timeout(Some(patience)));
         if let Err(error) = tuned {
-            log::warn!("the connection's keepalive cannot be set: {error}");
+            log::warn!(error:%; "the connection's keepalive cannot be set");
         }
     }
 }

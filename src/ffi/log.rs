@@ -11,23 +11,29 @@ use super::status::pl_status;
 use crate::error::{Error, Result, Status};
 use crate::fork::PerProcess;
 use crate::keeper::lock;
+use crate::log_line::log_line;
 
 /// How urgent a line of the log is: one of the `PL_LOG_…` numbers, most urgent first.
 pub type pl_log_level = i32;
 
 /// Nothing.
 pub const PL_LOG_OFF: pl_log_level = 0;
-/// A lock or the keep-alive thread is in trouble.
+/// A held lock is lost, or the keep-alive thread is in trouble.
 pub const PL_LOG_ERROR: pl_log_level = 1;
-/// Something a person should know: a silent member was ended, or could not be.
+/// Something a person should know: a silent member was ended, or could not be. There are no lines up to this
+/// level while nothing goes wrong.
 pub const PL_LOG_WARN: pl_log_level = 2;
-/// What goes on, in large steps.
+/// What goes on, in large steps: a lock is acquired or released, or an acquire fails or meets trouble.
 pub const PL_LOG_INFO: pl_log_level = 3;
-/// What goes on, in small steps.
+/// What goes on, in small steps: a wait begins or moves on, a health check comes back, a connection is made.
 pub const PL_LOG_DEBUG: pl_log_level = 4;
 
-/// What takes the lines of the log. `call` may come from any thread, also from several at once, must not
-/// call back into the library, and must not throw or jump out. `drop` is called exactly once, when the
+/// What takes the lines of the log. Behind the words of a line stand its fields, as ` key=value`: `channel`,
+/// the lock's name; `holder`, the holder id of the acquire that it is about; `state`, how that stands (`waiting`,
+/// `held`, `released`, `lost`, `failed`), and others. A value with spaces, quotes, `=` or other than ASCII is in
+/// double quotes, and escaped as in Rust. A later version may add fields and lines. `call` may come from any thread, also from several at once, must not
+/// call back into the library, must not take long (it may be the keep-alive thread that calls), and must not throw
+/// or jump out. `drop` is called exactly once, when the
 /// handler will not be called any more.
 #[repr(C)]
 pub struct pl_log_handler {
@@ -69,7 +75,7 @@ impl Log for Bridge {
     fn log(&self, record: &Record) {
         let handler = self.handler().ok().and_then(|handler| handler.clone());
         if let Some(handler) = handler.filter(|_| self.enabled(record.metadata())) {
-            let message = c_string(&record.args().to_string());
+            let message = c_string(&log_line(record));
             (handler.call)(handler.context.pointer(), record.level() as i32, message.as_ptr());
         }
     }

@@ -13,6 +13,7 @@ mod holders;
 mod lock;
 mod log;
 mod options;
+mod stats;
 mod status;
 
 pub use client::*;
@@ -21,4 +22,5 @@ pub use holders::*;
 pub use lock::*;
 pub use log::*;
 pub use options::*;
+pub use stats::*;
 pub use status::*;

@@ -150,6 +150,16 @@ impl<T: Transport> Berth<T> {
         self.link.as_ref().map(Link::heard_of)
     }
 
+    /// Whether the login was answered.
+    pub(crate) fn is_logged_in(&self) -> bool {
+        self.link.as_ref().is_some_and(Link::is_logged_in)
+    }
+
+    /// How many health checks were sent since this was last called.
+    pub(crate) fn take_checks(&mut self) -> u64 {
+        self.link.as_mut().map_or(0, Link::take_checks)
+    }
+
     /// After how long a silence the system may give the connection up, if who moves in wants this.
     pub(crate) fn patience(&mut self, patience: Duration) -> Duration {
         self.pulse.as_mut().map_or(patience, |pulse| pulse.patience(patience))

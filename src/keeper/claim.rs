@@ -21,6 +21,10 @@ pub(crate) enum Verdict {
     },
     /// Others come first, and so many of them wait.
     Queued(usize),
+    /// Members do not answer, and have to be waited for.
+    Unanswered,
+    /// Somebody who came first, or holds, has left.
+    Freed,
     /// The attempt has failed.
     Failed(Error),
     /// The lock was held, and is no more.

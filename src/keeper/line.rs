@@ -14,6 +14,7 @@ use crate::broker::{Endpoint, LinkError, OwnSocket, Route, Wire, await_socket};
 use crate::error::{Error, Result, Status};
 use crate::lock::LossReason;
 use crate::protocol::{LinkId, Names, Phase, Stop};
+use crate::stats::Counters;
 
 /// A connection and its tenants.
 pub(crate) struct Line {
@@ -22,6 +23,8 @@ pub(crate) struct Line {
     socket: Arc<OwnSocket>,
     /// Where those who share the connection read when it was last heard of.
     heard: Option<Arc<Heard>>,
+    /// Where its client counts.
+    counters: Arc<Counters>,
     core: Mutex<Core>,
 }
 
@@ -52,6 +55,8 @@ struct Core {
     armed: Option<bool>,
     /// The calling thread of this acquire waits for the socket; the keeper is to stay away.
     driver: Option<u64>,
+    /// Its login was answered, and it was counted.
+    opened: bool,
     /// Close as soon as nobody lives here.
     retired: bool,
     /// The connection has ended, and the keeper has let go of it.
@@ -100,6 +105,7 @@ impl Line {
         route: &Route,
         answer_timeout: Duration,
         sharing: Option<Sharing>,
+        counters: Arc<Counters>,
     ) -> Result<Arc<Self>> {
         let now = Instant::now();
         let wire = Wire::dial(route).map_err(|e| LinkError::Connect(e).describe(endpoint))?;
@@ -114,6 +120,7 @@ impl Line {
             timer: None,
             armed: None,
             driver: None,
+            opened: false,
             retired: false,
             dismissed: false,
         };
@@ -122,6 +129,7 @@ impl Line {
             keeper: keeper.clone(),
             socket,
             heard,
+            counters,
             core: Mutex::new(core),
         });
         keeper.adopt(&line, &line.socket).map_err(|error| no_poll(&error))?;
@@ -275,6 +283,7 @@ impl Line {
         if let (Some(heard), Some(at)) = (&self.heard, core.berth.heard_of()) {
             heard.note(at);
         }
+        self.count(core);
         let idle = core.berth.is_idle();
         if idle && core.retired {
             core.berth.close();
@@ -297,6 +306,18 @@ impl Line {
         let next = core.berth.next_timer().map(|due| self.keeper.roughly(due));
         self.keeper.reschedule(self.key, core.timer, next);
         core.timer = next;
+    }
+
+    fn count(&self, core: &mut Core) {
+        if !core.opened && core.berth.is_logged_in() {
+            core.opened = true;
+            self.counters.connected();
+            log::debug!(connection = self.key; "connected");
+        }
+        match core.berth.take_checks() {
+            0 => {}
+            checks => self.counters.checked(checks),
+        }
     }
 
     fn dismiss(&self, core: &mut Core) {

@@ -110,6 +110,7 @@ impl Room {
             return;
         }
         if let Some(next) = self.queue.pop_front() {
+            next.claim.tell(Verdict::Freed);
             self.enter(next, now, link);
         }
     }
@@ -217,6 +218,10 @@ impl Room {
         };
         member.claim.heard_of(link.heard_of());
         if let Some(input) = member.read(channel, payload, legacy) {
+            if let Input::Event(_) = input {
+                let readers = self.queue.iter().take_while(|next| next.wants() == Mode::Shared);
+                readers.for_each(|reader| reader.claim.tell(Verdict::Freed));
+            }
             member.handle(now, input, link);
         }
         if let Some(sent) = member.take_verified() {

@@ -140,8 +140,19 @@ impl Tenant {
 
     /// Feeds the protocol and carries out what it says.
     pub(super) fn handle<T: Transport>(&mut self, now: Instant, input: Input, link: &mut Link<T>) {
+        self.note_wait(&input);
         self.contender.handle(self.time(now), input);
         self.carry_out(now, link);
+    }
+
+    /// Takes note of what an acquire waits for, before it is known whether that ends its waiting.
+    fn note_wait(&self, input: &Input) {
+        match input {
+            _ if self.contender.phase() != Phase::Waiting => {}
+            Input::Timer(Timer::AskAgain) => self.claim.tell(Verdict::Unanswered),
+            Input::Event(Event::Left(_)) => self.claim.tell(Verdict::Freed),
+            _ => {}
+        }
     }
 
     /// Carries out what the protocol has said.
@@ -166,7 +177,11 @@ impl Tenant {
             }
             Output::Roll => commands.roll(),
             Output::Kill(suspect) => {
-                log::warn!("{:?}: ending a connection that does not answer", names.channel());
+                log::warn!(
+                    channel = names.channel(), holder:% = self.contender.id(), state = "waiting",
+                    connection = suspect.client;
+                    "ending a connection that does not answer"
+                );
                 commands.kill(suspect.client);
                 self.doomed.push_back(suspect);
             }
@@ -256,6 +271,7 @@ impl Tenant {
     ) -> Claim {
         let mut before = std::mem::replace(&mut self.claim, next);
         before.departs();
+        self.claim.tell(Verdict::Freed);
         if !self.claim.is_holding() && !self.claim.is_granted() {
             let mut commands = Commands::default();
             self.claim.granted(&mut commands, &self.owner.names.fence_key());
@@ -348,7 +364,7 @@ impl Tenant {
                 self.claim.proved();
                 return None;
             }
-            Answer::Nothing => return None,
+            Answer::Nothing | Answer::Said(_) => return None,
         })
     }
 

@@ -295,6 +295,20 @@ static void ping(uint64_t *dice)
            pl_client_ping(any_client(dice), soon(dice), &rtt, &error));
 }
 
+static void read_stats(uint64_t *dice)
+{
+    pl_stats *stats = NULL;
+    ONE_OF(ALWAYS, pl_client_stats(any_client(dice), &stats, &error));
+    size_t last = pl_stats_wait_buckets(stats);
+    int64_t median = pl_stats_wait_percentile_us(stats, 50);
+    CHECK(median >= 0 && median <= (int64_t)pl_stats_value(stats, PL_STAT_WAIT_MAX_US));
+    CHECK(pl_stats_value(stats, PL_STAT_HAND_OVERS) <= pl_stats_value(stats, PL_STAT_ACQUIRES));
+    CHECK(pl_stats_wait_bound_us(stats, last) == -1);
+    CHECK(pl_stats_wait_bucket(stats, last) == pl_stats_value(stats, PL_STAT_WAITS));
+    CHECK(strcmp(pl_stat_name(PL_STAT_WAITS), "waits") == 0);
+    pl_stats_free(stats);
+}
+
 /* A lock that nobody else knows: what it answers can be told exactly, but for losses. */
 static void live_alone(uint64_t *dice)
 {
@@ -344,6 +358,7 @@ static const struct action {
     {3, "ask who is there", ask_who},
     {1, "reap the silent", reap},
     {2, "ping the server", ping},
+    {3, "read the numbers", read_stats},
     {6, "live alone", live_alone},
     {5, "rest", rest},
 };

@@ -104,10 +104,25 @@ static void clients(void)
     CHECK(holders == NULL && pl_holders_count(holders) == 0 && pl_holders_at(holders, 0) == NULL);
     pl_holders_free(NULL);
 
+    pl_stats *stats = NULL;
+    ANSWERS(PL_INVALID, pl_client_stats(NULL, &stats, &error));
+    ANSWERS(PL_INVALID, pl_client_stats(client, NULL, &error));
+    CHECK(pl_stats_value(NULL, PL_STAT_ACQUIRES) == 0 && pl_stats_wait_buckets(NULL) == 0);
+    CHECK(pl_stats_wait_bound_us(NULL, 0) == -1 && pl_stats_wait_bucket(NULL, 0) == 0);
+    CHECK(pl_stats_wait_percentile_us(NULL, 50) == 0);
+    ANSWERS(PL_OK, pl_client_stats(client, &stats, &error));
+    CHECK(pl_stats_value(stats, 0) == 0 && pl_stats_value(stats, INT32_MAX) == 0);
+    CHECK(pl_stat_name(0) == NULL && pl_stat_name(-1) == NULL && pl_stat_name(1) != NULL);
+    pl_stats_free(stats);
+    pl_stats_free(stats);
+    pl_stats_free(NULL);
+    CHECK(pl_stats_value(stats, PL_STAT_FAILED) == 0);
+
     pl_client_free(client);
     pl_client_free(client);
     pl_client_free(NULL);
     ANSWERS(PL_INVALID, pl_client_ping(client, 1, NULL, &error));
+    ANSWERS(PL_INVALID, pl_client_stats(client, &stats, &error));
 }
 
 static void dropped(void *context)

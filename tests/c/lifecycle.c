@@ -253,6 +253,35 @@ static void holders(void)
     pl_client_free(client);
 }
 
+static void numbers(void)
+{
+    pl_client *client = check_client(url);
+    pl_lock *first = check_lock(client, "counted"), *second = check_lock(client, "counted");
+    pl_stats *stats = NULL;
+    pthread_t thread;
+
+    ANSWERS(PL_OK, pl_lock_acquire(first, 1000, &error));
+    CHECK(pthread_create(&thread, NULL, wait_for, second) == 0);
+    check_sleep(100);
+    ANSWERS(PL_OK, pl_lock_release(first, &error));
+    CHECK(result_of(thread) == PL_OK);
+    ANSWERS(PL_OK, pl_client_stats(client, &stats, &error));
+    CHECK(pl_stats_value(stats, PL_STAT_ACQUIRES) == 2 && pl_stats_value(stats, PL_STAT_HELD) == 1);
+    CHECK(pl_stats_value(stats, PL_STAT_HAND_OVERS) == 1 && pl_stats_value(stats, PL_STAT_WAITS) == 1);
+    CHECK(pl_stats_value(stats, PL_STAT_CONNECTIONS) == 2);
+    uint64_t longest = pl_stats_value(stats, PL_STAT_WAIT_MAX_US);
+    CHECK(longest > 50000 && longest == pl_stats_value(stats, PL_STAT_WAIT_SUM_US));
+    CHECK(pl_stats_wait_percentile_us(stats, 99) == (int64_t)longest);
+    size_t last = pl_stats_wait_buckets(stats) - 1;
+    CHECK(pl_stats_wait_bound_us(stats, 0) == 1000 && pl_stats_wait_bucket(stats, 0) == 0);
+    CHECK(pl_stats_wait_bound_us(stats, last) == 300000000 && pl_stats_wait_bucket(stats, last) == 1);
+    CHECK(strcmp(pl_stat_name(PL_STAT_HAND_OVERS), "hand_overs") == 0);
+    pl_stats_free(stats);
+    pl_lock_free(first);
+    pl_lock_free(second);
+    pl_client_free(client);
+}
+
 int main(int argc, char **argv)
 {
     CHECK(argc == 2);
@@ -262,5 +291,6 @@ int main(int argc, char **argv)
     other_threads();
     loss();
     holders();
+    numbers();
     return 0;
 }

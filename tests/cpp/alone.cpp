@@ -13,6 +13,7 @@ template <class Owner> constexpr bool is_owner()
 static_assert(is_owner<portalock::client>() && is_owner<portalock::lock>());
 static_assert(is_owner<portalock::client_options>() && is_owner<portalock::lock_options>());
 static_assert(is_owner<portalock::holders>() && is_owner<portalock::event>());
+static_assert(is_owner<portalock::stats>());
 static_assert(std::is_error_code_enum_v<portalock::errc>);
 static_assert(std::is_base_of_v<std::system_error, portalock::error>);
 static_assert(noexcept(std::declval<portalock::lock &>().unlock()));

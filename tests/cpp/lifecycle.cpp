@@ -108,6 +108,28 @@ static void guards_of_the_standard_hold_it(const pl::client &client)
     other.unlock();
 }
 
+static void what_is_done_is_counted(const char *url)
+{
+    const pl::client client(url);
+    pl::lock one(client, "numbers"), other(client, "numbers");
+    one.lock();
+    CHECK(!other.try_lock() && !other.try_lock_for(20ms));
+    one.unlock();
+    const pl::stats stats = client.stats();
+    CHECK(stats[pl::stat::acquires] == 1 && stats[pl::stat::locked] == 1);
+    CHECK(stats[pl::stat::timeouts] == 1 && stats[pl::stat::waits] == 1);
+    CHECK(stats[pl::stat::held] == 0 && stats[pl::stat::hand_overs] == 0);
+    CHECK(stats.wait_percentile(50) >= 20ms);
+    const pl::stats::bucket last = stats.wait_bucket(stats.wait_buckets() - 1);
+    CHECK(last.bound == 5min && last.count == 1);
+    CHECK(pl::name_of(pl::stat::health_checks) == "health_checks");
+    CHECK(pl::name_of(static_cast<pl::stat>(0)).empty());
+    std::error_code ec;
+    CHECK(!pl::client().stats(ec) && ec == pl::errc::invalid);
+    CHECK(pl::stats()[pl::stat::acquires] == 0);
+    THROWS(invalid, pl::client().stats());
+}
+
 static void spans_are_rounded_up_and_bounded(const pl::client &client)
 {
     const auto ms = [](pl::timeout span) { return span.to_c(); };
@@ -203,6 +225,7 @@ int main(int argc, char **argv)
     empty_owners_are_refused(client);
     guards_of_the_standard_hold_it(client);
     spans_are_rounded_up_and_bounded(client);
+    what_is_done_is_counted(argv[1]);
     it_tells_of_itself(client);
     a_loss_is_told(client);
     return 0;

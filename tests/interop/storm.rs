@@ -85,7 +85,9 @@ mod log {
         }
 
         fn log(&self, record: &::log::Record) {
-            if record.args().to_string().starts_with("\"storm\": ending a connection") {
+            let channel = record.key_values().get("channel".into());
+            let is_ours = channel.is_some_and(|channel| channel.to_string() == "storm");
+            if is_ours && record.args().to_string().starts_with("ending a connection") {
                 KILLED.fetch_add(1, SeqCst);
             }
         }

@@ -79,7 +79,8 @@ fn the_commands_to_watch_by_show_what_the_page_says() {
     let server = Server::start();
     let holder = lone_lock(&server.url(), "nightly-report");
     holder.acquire(wait(5_000)).unwrap();
-    let console = PAGE.split_once("```console\n").unwrap().1.split_once("```").unwrap().0;
+    let watch = PAGE.split_once("## What to watch\n").unwrap().1;
+    let console = watch.split_once("```console\n").unwrap().1.split_once("```").unwrap().0;
     let mut said = String::new();
     for line in console.lines() {
         let line = line.strip_prefix("$ redis-cli ").expect("no command of redis-cli");

@@ -79,6 +79,7 @@ impl World {
                 20 => self.look_at_holders(u)?,
                 21 => self.log(u)?,
                 22 => self.look_at_error(u)?,
+                23 => self.look_at_stats(u)?,
                 _ => self.handles.free_one(u)?,
             }
         }
@@ -292,6 +293,26 @@ impl World {
         assert_eq!(pl_holders_count(holders), 0);
         assert!(pl_holders_at(holders, u.arbitrary()?).is_null());
         pl_holders_free(holders);
+        Ok(())
+    }
+
+    /// Nothing is counted without a server but what fails.
+    fn look_at_stats(&mut self, u: &mut Unstructured) -> Result<()> {
+        let (handle, live) = self.handles.pick(u, Kind::Client)?;
+        let (mut place, mut stats) = (Place::pick(u)?, null_mut());
+        let status = pl_client_stats(handle.cast(), &raw mut stats, place.pointer());
+        self.settle(status, place, if live { PL_OK } else { PL_INVALID });
+        assert_eq!(stats.is_null(), !live);
+        let (which, index, percent) = (u.arbitrary()?, u.arbitrary()?, u.arbitrary()?);
+        let value = pl_stats_value(stats, which);
+        assert!(value == 0 || which == PL_STAT_FAILED, "{which}: {value}");
+        assert_eq!(pl_stats_wait_percentile_us(stats, percent), 0);
+        let within = index < pl_stats_wait_buckets(stats);
+        assert_eq!(pl_stats_wait_bound_us(stats, index) > 0, within);
+        assert_eq!(pl_stats_wait_bucket(stats, index), 0);
+        assert_eq!(pl_stat_name(which).is_null(), !(1..=15).contains(&which));
+        pl_stats_free(stats);
+        pl_stats_free(stats);
         Ok(())
     }
 

@@ -80,6 +80,14 @@ module Portalock
       Holder.probe(pointer, name, timeout)
     end
 
+    # What it has done so far, with its locks. Sends nothing and does not wait.
+    #
+    # @return [Stats]
+    # @raise [Forked, Invalid]
+    def stats
+      Stats.read(pointer)
+    end
+
     # Closes all locks of this client, and the client. May be called again. Does nothing in a child of the
     # process that made it.
     #

@@ -94,6 +94,15 @@ module Portalock
     attach_function :pl_holders_at, %i[pointer size_t], HolderRecord.by_ref
     attach_function :pl_holders_free, [:pointer], :void
 
+    fallible :pl_client_stats, %i[pointer pointer]
+    attach_function :pl_stats_value, %i[pointer int32], :uint64
+    attach_function :pl_stat_name, [:int32], :string
+    attach_function :pl_stats_wait_percentile_us, %i[pointer double], :int64
+    attach_function :pl_stats_wait_buckets, [:pointer], :size_t
+    attach_function :pl_stats_wait_bound_us, %i[pointer size_t], :int64
+    attach_function :pl_stats_wait_bucket, %i[pointer size_t], :uint64
+    attach_function :pl_stats_free, [:pointer], :void
+
     class << self
       # Calls a function that can fail.
       # @raise [Error] what it says, unless it returns OK

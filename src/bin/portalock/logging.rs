@@ -1,0 +1,22 @@
+//! The log of the library, on standard error.
+
+use std::io::Write;
+use std::time::SystemTime;
+
+use env_logger::{Builder, Env};
+
+use crate::output::plain;
+use crate::pages::LOG_VARIABLE;
+
+/// Shows what the environment asks for: nothing unless it asks, since the command says itself what a person
+/// has to know.
+pub fn start() {
+    let mut builder = Builder::from_env(Env::new().filter_or(LOG_VARIABLE, "off"));
+    builder.format(|buffer, record| {
+        let time = humantime::format_rfc3339_millis(SystemTime::now());
+        let level = record.level().as_str().to_ascii_lowercase();
+        let line = plain(&portalock::log_line(record));
+        writeln!(buffer, "portalock: {time} {level}: {line}")
+    });
+    builder.init();
+}

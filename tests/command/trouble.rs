@@ -1,0 +1,101 @@
+//! The server is not there, or the command line is wrong.
+
+use std::time::{Duration, Instant};
+
+use crate::portalock;
+use crate::process::LONG;
+use crate::support::{Server, wait_until};
+
+#[test]
+fn a_server_that_is_not_there_ends_the_wait_at_its_beginning() {
+    let mut server = Server::start();
+    server.kill();
+    let begun = Instant::now();
+    for words in
+        [&["run", "x", "true"][..], &["run", "-n", "x", "true"], &["holders", "x"], &["wait", "x"]]
+    {
+        let ended = portalock(&server).args(words).run();
+        assert_eq!(ended.code(), 69, "{words:?}: {ended:?}");
+        assert_eq!(ended.err.lines().count(), 1, "{words:?}: {ended:?}");
+    }
+    assert!(begun.elapsed() < LONG);
+}
+
+#[test]
+fn within_its_time_it_is_tried_again() {
+    let mut server = Server::start();
+    server.kill();
+    let begun = Instant::now();
+    let ended = portalock(&server).args(&["run", "-w", "0.7", "x", "true"]).run();
+    assert_eq!(ended.code(), 69, "{ended:?}");
+    assert!(begun.elapsed() >= Duration::from_millis(700));
+    let waiting = portalock(&server).args(&["run", "-w", "60", "x", "echo", "ran"]).start();
+    waiting.await_err("trying on");
+    server.restart();
+    let ended = waiting.wait();
+    assert_eq!((ended.code(), ended.out.as_str()), (0, "ran\n"));
+}
+
+#[test]
+fn a_server_that_goes_away_during_the_wait_is_waited_for() {
+    let mut server = Server::start();
+    let holder = portalock(&server).args(&["run", "x", "-c", "echo in; sleep 60"]).start();
+    holder.await_out("in");
+    let waiting = portalock(&server).args(&["run", "x", "echo", "ran"]).start();
+    assert!(wait_until(LONG, || server.members("x") == 2));
+    server.kill();
+    waiting.await_err("trying on");
+    server.restart();
+    assert_eq!(holder.wait().code(), 75);
+    let ended = waiting.wait();
+    assert_eq!((ended.code(), ended.out.as_str()), (0, "ran\n"));
+}
+
+#[test]
+fn a_host_with_a_dead_address_is_no_trouble() {
+    let server = Server::start();
+    // It has an address of either family on most hosts, and the server listens at one.
+    let mut program = portalock(&server).args(&["run", "x", "true"]);
+    program.env("PORTALOCK_URL", &format!("redis://localhost:{}", server.port()));
+    let ended = program.run();
+    assert_eq!((ended.code(), ended.err.as_str()), (0, ""));
+}
+
+#[test]
+fn what_makes_no_sense_is_refused() {
+    let server = Server::start();
+    for (words, said) in [
+        (&["run"][..], "NAME"),
+        (&["run", "x"], "CMD"),
+        (&["run", "x", "-u", "true"], "-u is not for locks"),
+        (&["run", "-F", "x", "true"], "-F cannot be"),
+        (&["run", "-n", "-w", "1", "x", "true"], "cannot be used with"),
+        (&["run", "-w", "-1", "x", "true"], "-1"),
+        (&["run", "-w", "soon", "x", "true"], "not a number"),
+        (&["run", "-w", "NaN", "x", "true"], "a span is"),
+        (&["run", "-E", "256", "x", "true"], "256"),
+        (&["run", "--on-lost=cry", "x", "true"], "kill, term, ignore"),
+        (&["run", "", "true"], "name"),
+        (&["run", "x-lock-events", "true"], "events"),
+        (&["holders"], "NAME"),
+        (&["holders", "--timeout=0", "x"], "millisecond"),
+        (&["--url", "", "holders", "x"], "URL"),
+        (&[], "Usage"),
+    ] {
+        let ended = portalock(&server).args(words).run();
+        assert_eq!(ended.code(), 64, "{words:?}: {ended:?}");
+        assert!(ended.err.contains(said), "{words:?}: {ended:?}");
+        assert_eq!(ended.out, "", "{words:?}");
+    }
+    let long = "l".repeat(257);
+    assert_eq!(portalock(&server).args(&["run", "--label", &long, "x", "true"]).code(), 64);
+}
+
+#[test]
+fn what_the_user_may_not_do_is_said() {
+    let server = Server::start();
+    server.run::<()>(&["ACL", "SETUSER", "nobody", "on", ">pass", "resetchannels", "-@all"]);
+    let mut program = portalock(&server).args(&["run", "x", "true"]);
+    program.env("PORTALOCK_URL", &format!("redis://nobody:pass@127.0.0.1:{}", server.port()));
+    assert_eq!(program.code(), 77);
+}
