@@ -52,8 +52,11 @@ impl Pty {
                 self.seen = from + at + wanted.len();
                 return self.shown[from..self.seen].to_owned();
             }
-            assert!(Instant::now() < until, "no {wanted:?} in {:?}", &self.shown[from..]);
-            self.read(Duration::from_millis(100));
+            let goes_on = self.read(Duration::from_millis(100));
+            let state = self.child.try_wait();
+            let left = &self.shown[from..];
+            assert!(goes_on || left.contains(wanted), "it ended, {state:?}: {left:?}");
+            assert!(Instant::now() < until, "no {wanted:?} in {left:?}, {state:?}");
         }
     }
 
