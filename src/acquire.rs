@@ -236,7 +236,7 @@ impl Acquire {
             self.trouble = status;
             let channel = self.shared.names.channel();
             let holder = id_text(self.shared.id());
-            log::info!(channel, holder, state = "waiting", status:? = error.status(); "going on after: {error}");
+            log::info!(channel, holder:%, state = "waiting", status:? = error.status(); "going on after: {error}");
             self.shared.report(EventKind::Trouble(error.clone()));
         }
     }
@@ -248,7 +248,7 @@ impl Acquire {
             stage.failed(error.status(), self.shared.client.counters());
             let channel = self.shared.names.channel();
             let holder = id_text(stage.id);
-            log::info!(channel, holder, state = "failed", status:? = error.status(); "{error}");
+            log::info!(channel, holder:%, state = "failed", status:? = error.status(); "{error}");
             stage.kind = Kind::Idle;
             stage.line = None;
         } else if self.shared.is_closed() {
