@@ -15,6 +15,8 @@ pub struct Pty {
     pub child: Child,
     /// All that was shown so far.
     pub shown: String,
+    /// Up to where it was waited for.
+    seen: usize,
 }
 
 impl Pty {
@@ -34,22 +36,28 @@ impl Pty {
         }
         die_with_parent(&mut command);
         let child = command.spawn().unwrap();
-        Self { near, child, shown: String::new() }
+        Self { near, child, shown: String::new(), seen: 0 }
     }
 
     pub fn type_in(&mut self, text: &str) {
         self.near.write_all(text.as_bytes()).unwrap();
     }
 
-    /// Waits until something is shown that was not there when this was called last; what came with it.
+    /// Waits until this is shown, after what was waited for before; what came up to there.
     pub fn await_shown(&mut self, wanted: &str) -> String {
-        let from = self.shown.len();
+        let from = self.seen;
         let until = Instant::now() + LONG;
-        while !self.shown[from..].contains(wanted) {
-            assert!(Instant::now() < until, "no {wanted:?} in {:?}", self.shown);
-            self.read(Duration::from_millis(100));
+        loop {
+            if let Some(at) = self.shown[from..].find(wanted) {
+                self.seen = from + at + wanted.len();
+                return self.shown[from..self.seen].to_owned();
+            }
+            let goes_on = self.read(Duration::from_millis(100));
+            let state = self.child.try_wait();
+            let left = &self.shown[from..];
+            assert!(goes_on || left.contains(wanted), "it ended, {state:?}: {left:?}");
+            assert!(Instant::now() < until, "no {wanted:?} in {left:?}, {state:?}");
         }
-        self.shown[from..].to_owned()
     }
 
     /// Takes in what is shown within a time; `false` once there will be no more.
