@@ -14,7 +14,7 @@ use crate::events::EventKind;
 use crate::keeper::{Attempt, Bell, Keeper, Line, Stopped, Task, Tenant, lock};
 use crate::options::Wait;
 use crate::protocol::{Contender, HolderId, Mode, Names, Stop, Timing};
-use crate::pursuit::{Next, Pursuit, worth_another};
+use crate::pursuit::{Next, Pursuit, is_passing, worth_another};
 use crate::stamp::Stamp;
 use crate::standing::{Kind, Shared, Stage, Watcher};
 
@@ -232,7 +232,7 @@ impl Acquire {
     /// Trouble that an acquire goes on with would otherwise be known at its end only.
     fn report(&mut self, error: &Error) {
         let status = Some(error.status());
-        if self.trouble != status && worth_another(error.status()) {
+        if self.trouble != status && is_passing(error.status()) {
             self.trouble = status;
             let channel = self.shared.names.channel();
             let holder = id_text(self.shared.id());

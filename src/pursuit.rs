@@ -126,7 +126,7 @@ impl Pursuit {
 }
 
 /// Whether time may mend it.
-fn is_passing(status: Status) -> bool {
+pub(crate) fn is_passing(status: Status) -> bool {
     use Status::*;
     matches!(status, Refused | Unreachable | Unresponsive | Server | Disconnected)
 }

@@ -31,9 +31,10 @@ impl Commands {
     pub(super) fn login(&mut self, endpoint: &Endpoint) {
         let mut hello = cmd("HELLO");
         hello.arg(3);
-        if let Some(password) = &endpoint.password {
-            let user = endpoint.user.as_deref().unwrap_or("default");
-            hello.arg("AUTH").arg(user).arg(password);
+        if endpoint.user.is_some() || endpoint.password.is_some() {
+            // Who has no password is let in with any, and who has one is refused without it.
+            let password = endpoint.password.as_deref().unwrap_or_default();
+            hello.arg("AUTH").arg(endpoint.user()).arg(password);
         }
         self.push(Expect::Hello, &hello);
         if endpoint.db != 0 {

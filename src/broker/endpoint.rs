@@ -62,8 +62,7 @@ impl Endpoint {
 
     /// The name of the user that logs in.
     pub(crate) fn user(&self) -> &str {
-        let named = self.user.as_deref().filter(|_| self.password.is_some());
-        named.unwrap_or("default")
+        self.user.as_deref().unwrap_or("default")
     }
 
     /// The routes to the server. Looks host names up, which may take as long as the system's

@@ -5,6 +5,8 @@ use std::time::Duration;
 use super::{Finding, Map, Seen};
 
 const MIB: u64 = 1024 * 1024;
+/// So many connections that are left are not many, whatever the share.
+const FEW: u64 = 8;
 
 pub(super) fn judge(seen: &Seen) -> Vec<Finding> {
     let mut found = vec![server(seen), protocol(seen), role(seen), mode(seen)];
@@ -148,6 +150,7 @@ fn room(info: &Map, config: Option<&Map>) -> Finding {
     let why = "a full server refuses those who would wait, or come back after a loss";
     let mend = "raise maxclients, and ulimit -n with it; share connections (shared_connection)";
     match used * 100 / most {
+        ..80 if most.saturating_sub(used) < FEW => Finding::warning("maxclients", found, why, mend),
         ..80 => Finding::fine("maxclients", found),
         80..95 => Finding::warning("maxclients", found, why, mend),
         _ => Finding::danger("maxclients", found, why, mend),

@@ -313,3 +313,18 @@ fn a_user_that_is_changed_keeps_its_locks_unless_a_channel_is_taken_away() {
     assert!(wait_until(LONG, || !holder.is_held()));
     assert_eq!(status(lock(&stage.client, "jobs").acquire(Wait::Forever)), Status::Denied);
 }
+
+/// Not as somebody else, which may be somebody who may do everything.
+#[test]
+fn a_user_that_is_named_without_a_password_logs_in_as_that_user() {
+    let server = Server::start();
+    server.run::<()>(&["ACL", "SETUSER", "open", "on", "nopass", "~*", "&*", "+@all"]);
+    server.run::<()>(&["ACL", "SETUSER", "shut", "on", ">secret", "~*", "&*", "+@all"]);
+    let url = |user: &str| format!("redis://{user}@127.0.0.1:{}", server.port());
+    let held = lone_lock(&url("open"), "jobs");
+    held.acquire(wait(3_000)).unwrap();
+    let holder = server.clients().into_iter().find(|line| line.contains("name=jobs-lock-"));
+    assert!(holder.unwrap().contains("user=open"));
+    let refused = lone_lock(&url("shut"), "jobs").acquire(wait(3_000));
+    assert_eq!(refused.unwrap_err().status(), Status::Auth);
+}

@@ -246,6 +246,26 @@ fn trouble_is_told_once_and_the_acquire_goes_on() {
 }
 
 #[test]
+fn a_server_that_answers_with_errors_is_trouble_too() {
+    let server = Server::start();
+    let mut admin = server.connection();
+    let mut set = |most: u32| {
+        let most = redis::cmd("CONFIG").arg("SET").arg("maxclients").arg(most).to_owned();
+        let () = most.query(&mut admin).unwrap();
+    };
+    set(1);
+    let client = client(&server.url());
+    client.event_descriptor().unwrap();
+    let lock = client.lock("jobs", LockOptions::new()).unwrap();
+    lock.start_acquire(None, Wait::Forever, None).unwrap();
+    let EventKind::Trouble(error) = next(&client).kind else { panic!() };
+    assert_eq!(error.status(), Status::Server);
+    assert!(error.message().contains("no room for another client"), "{error}");
+    set(100);
+    assert!(matches!(next(&client).kind, EventKind::Acquired(Ok(()))));
+}
+
+#[test]
 fn whom_an_acquire_has_ended_is_told() {
     let server = Server::start();
     let mut stopped = Worker::spawn(&server.url(), "jobs");
