@@ -18,6 +18,7 @@ mod table;
 mod wait;
 
 use clap::Parser;
+use clap::error::ContextValue;
 
 use arguments::{Arguments, Command};
 use failure::Outcome;
@@ -29,7 +30,7 @@ fn main() {
             output::say(&failure.to_string());
             failure.code
         }),
-        Err(error) => refuse(&error),
+        Err(error) => refuse(error),
     };
     std::process::exit(code.into());
 }
@@ -46,11 +47,35 @@ fn perform(arguments: &Arguments) -> Outcome {
 }
 
 /// Shows help where it was asked for, and what is wrong with the command line otherwise.
-fn refuse(error: &clap::Error) -> u8 {
+fn refuse(error: clap::Error) -> u8 {
     if !error.use_stderr() {
         let _ = error.print();
         return exit::OK;
     }
-    eprint!("portalock: {}", secret::conceal(&error.render().to_string()));
+    eprint!("portalock: {}", without_secrets(error).render());
     exit::USAGE
+}
+
+/// An error whose text shows none of the words that may be a URL.
+fn without_secrets(mut error: clap::Error) -> clap::Error {
+    let kept: Vec<_> = error.context().map(|(kind, value)| (kind, value.clone())).collect();
+    for (kind, value) in kept {
+        let value = match value {
+            ContextValue::String(word) => ContextValue::String(secret::conceal_value(&word)),
+            ContextValue::Strings(words) => ContextValue::Strings(
+                words.iter().map(|word| secret::conceal_value(word)).collect(),
+            ),
+            // A hint shows the word again.
+            ContextValue::StyledStrs(hints) => ContextValue::StyledStrs(
+                hints.into_iter().filter(|hint| is_harmless(&hint.to_string())).collect(),
+            ),
+            other => other,
+        };
+        error.insert(kind, value);
+    }
+    error
+}
+
+fn is_harmless(text: &str) -> bool {
+    !text.contains("://") && !text.contains('@')
 }
