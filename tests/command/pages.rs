@@ -54,6 +54,15 @@ fn help_has_what_a_person_looks_for() {
     assert!(help(&server, &["--version"]).contains(env!("CARGO_PKG_VERSION")));
 }
 
+#[test]
+fn who_asks_for_nothing_is_shown_the_help() {
+    let server = Server::start();
+    let ended = portalock(&server).run();
+    assert_eq!((ended.code(), ended.out.as_str()), (64, ""));
+    assert_eq!(ended.err, help(&server, &["-h"]));
+    assert!(ended.err.contains("redis://[USER[:PASSWORD]@]HOST"), "{}", ended.err);
+}
+
 /// Each command line that is shown as an example is one that is understood.
 #[test]
 fn examples_of_the_help_can_be_run() {

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::portalock;
-use crate::process::LONG;
+use crate::process::{LONG, Program};
 use crate::support::{Server, wait_until};
 
 #[test]
@@ -89,6 +89,16 @@ fn what_makes_no_sense_is_refused() {
     }
     let long = "l".repeat(257);
     assert_eq!(portalock(&server).args(&["run", "--label", &long, "x", "true"]).code(), 64);
+}
+
+#[test]
+fn what_is_wrong_has_its_status_though_nobody_can_be_told() {
+    let program = env!("CARGO_BIN_EXE_portalock");
+    for words in ["run", "", "--url http://h holders x"] {
+        let script = format!("'{program}' {words} 2>/dev/full; echo status $?");
+        let ended = Program::new("/bin/sh").args(&["-c", &script]).run();
+        assert_eq!((ended.out.as_str(), ended.err.as_str()), ("status 64\n", ""), "{words}");
+    }
 }
 
 #[test]

@@ -17,8 +17,10 @@ mod server;
 mod table;
 mod wait;
 
+use std::io::Write;
+
 use clap::Parser;
-use clap::error::ContextValue;
+use clap::error::{ContextValue, ErrorKind};
 
 use arguments::{Arguments, Command};
 use failure::Outcome;
@@ -52,7 +54,13 @@ fn refuse(error: clap::Error) -> u8 {
         let _ = error.print();
         return exit::OK;
     }
-    eprint!("portalock: {}", without_secrets(error).render());
+    let text = match error.kind() {
+        // Ours alone, with none of the person's words.
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => error.render().to_string(),
+        _ => format!("portalock: {}", without_secrets(error).render()),
+    };
+    // Nobody may be there to read it.
+    let _ = std::io::stderr().lock().write_all(text.as_bytes());
     exit::USAGE
 }
 
