@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::portalock;
 use crate::process::{LONG, Program};
-use crate::support::{Server, wait_until};
+use crate::support::{Server, stop, wait_until};
 
 #[test]
 fn a_server_that_is_not_there_ends_the_wait_at_its_beginning() {
@@ -34,6 +34,40 @@ fn within_its_time_it_is_tried_again() {
     server.restart();
     let ended = waiting.wait();
     assert_eq!((ended.code(), ended.out.as_str()), (0, "ran\n"));
+}
+
+/// A server, or a member, that is silent is asked for as long as there is time, and not for longer.
+#[test]
+fn a_silence_does_not_make_the_wait_longer() {
+    let server = Server::start();
+    let holder = portalock(&server).args(&["run", "x", "-c", "echo in; exec sleep 60"]).start();
+    holder.await_out("in");
+    stop(holder.pid());
+    let timed = |words: &[&str], code: i32| {
+        let begun = Instant::now();
+        let ended = portalock(&server).args(words).run();
+        let took = begun.elapsed();
+        assert_eq!(ended.code(), code, "{words:?}: {ended:?}");
+        assert!(!ended.err.contains("trying on"), "{words:?}: {ended:?}");
+        assert!(took >= Duration::from_millis(300), "{words:?}: {took:?}");
+        assert!(took < Duration::from_millis(1600), "{words:?}: {took:?}");
+    };
+    timed(&["wait", "-w", "0.3", "x"], 2);
+    server.stop();
+    timed(&["wait", "-w", "0.3", "x"], 69);
+    timed(&["run", "-w", "0.5", "y", "true"], 69);
+    server.cont();
+}
+
+#[test]
+fn who_waits_for_no_time_does_not_try_on() {
+    let mut server = Server::start();
+    server.kill();
+    for words in [&["-w", "0"][..], &["-n"]] {
+        let ended = portalock(&server).arg("run").args(words).args(&["x", "true"]).run();
+        assert_eq!(ended.code(), 69, "{words:?}: {ended:?}");
+        assert_eq!(ended.err.lines().count(), 1, "{words:?}: {ended:?}");
+    }
 }
 
 #[test]

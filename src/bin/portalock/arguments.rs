@@ -140,6 +140,11 @@ pub struct Run {
 }
 
 impl Run {
+    /// How long to wait at the most; `None` without an end.
+    pub fn limit(&self) -> Option<Duration> {
+        if self.nonblock { Some(Duration::ZERO) } else { self.wait }
+    }
+
     /// Why an option of flock(1) is none of ours.
     pub fn refusal(&self) -> Option<&'static str> {
         if self.unlock {
@@ -192,6 +197,13 @@ pub struct Wait {
     /// The exit status if the lock is not free by then, 0 to 255
     #[arg(short = 'E', long, value_name = "CODE", default_value_t = 1)]
     pub conflict_exit_code: u8,
+}
+
+impl Wait {
+    /// How long to wait at the most; `None` without an end.
+    pub fn limit(&self) -> Option<Duration> {
+        if self.nonblock { Some(Duration::ZERO) } else { self.wait }
+    }
 }
 
 /// Of `portalock reap`.
