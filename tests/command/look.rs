@@ -101,7 +101,12 @@ fn who_waits_for_a_free_lock_takes_none() {
     let server = Server::start();
     assert_eq!(portalock(&server).args(&["wait", "x"]).code(), 0);
     let holder = holder(&server, &[]);
-    for (words, code) in [(&["-n"][..], 1), (&["-w", "0.3"], 1), (&["-w", "0", "-E", "9"], 9)] {
+    for (words, code) in [
+        (&["-n"][..], 1),
+        (&["-n", "-w", "60"], 1),
+        (&["-w", "0.3"], 1),
+        (&["-w", "0", "-E", "9"], 9),
+    ] {
         assert_eq!(portalock(&server).arg("wait").args(words).arg("x").code(), code);
     }
     let mut waiting = portalock(&server).args(&["wait", "-w", "30", "x"]).start();

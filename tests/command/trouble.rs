@@ -103,7 +103,6 @@ fn what_makes_no_sense_is_refused() {
         (&["run", "x"], "CMD"),
         (&["run", "x", "-u", "true"], "-u is not for locks"),
         (&["run", "-F", "x", "true"], "-F cannot be"),
-        (&["run", "-n", "-w", "1", "x", "true"], "cannot be used with"),
         (&["run", "-w", "-1", "x", "true"], "-1"),
         (&["run", "-w", "soon", "x", "true"], "not a number"),
         (&["run", "-w", "NaN", "x", "true"], "a span is"),

@@ -87,8 +87,8 @@ pub struct Run {
     /// Hold it together with others who give -s
     #[arg(short, long, overrides_with = "exclusive", help_heading = "Lock")]
     pub shared: bool,
-    /// Do not wait: end with the conflict exit code if somebody else holds it
-    #[arg(short, long, visible_alias = "nb", conflicts_with = "wait", help_heading = "Lock")]
+    /// Do not wait, whatever -w says: end with the conflict exit code if somebody else holds it
+    #[arg(short, long, visible_alias = "nb", help_heading = "Lock")]
     pub nonblock: bool,
     /// Wait so long at the most, then end with the conflict exit code; 0 is -n
     ///
@@ -188,8 +188,8 @@ pub struct Holders {
 pub struct Wait {
     /// The lock
     pub name: String,
-    /// Look once
-    #[arg(short, long, visible_alias = "nb", conflicts_with = "wait")]
+    /// Look once, whatever -w says
+    #[arg(short, long, visible_alias = "nb")]
     pub nonblock: bool,
     /// Wait so long at the most, then end with the conflict exit code; 0 is -n
     #[arg(short, long, visible_alias = "timeout", value_name = "SECONDS", value_parser = seconds)]
