@@ -135,6 +135,36 @@ fn what_is_wrong_has_its_status_though_nobody_can_be_told() {
 }
 
 #[test]
+fn what_cannot_be_shown_is_no_success_unless_nobody_reads_on() {
+    let server = Server::start();
+    let program = env!("CARGO_BIN_EXE_portalock");
+    let run = |script: &str| {
+        let mut shell = Program::new("/bin/sh").args(&["-c", script]);
+        shell.env("PORTALOCK_URL", &server.url());
+        shell.run()
+    };
+    for words in [
+        "holders x",
+        "holders --json x",
+        "reap x",
+        "doctor --json",
+        "--help",
+        "run -h",
+        "--version",
+    ] {
+        let ended = run(&format!("'{program}' {words} >/dev/full"));
+        assert_eq!(ended.code(), 74, "{words}: {ended:?}");
+        assert!(ended.err.starts_with("portalock: standard output cannot be written"), "{ended:?}");
+        assert_eq!(ended.err.lines().count(), 1, "{words}: {ended:?}");
+    }
+    // Whoever reads has enough after the first line.
+    for words in ["holders --watch x", "--help"] {
+        let ended = run(&format!("{{ '{program}' {words}; echo status $? >&2; }} | head -n 1"));
+        assert_eq!((ended.err.as_str(), ended.out.lines().count()), ("status 0\n", 1), "{words}");
+    }
+}
+
+#[test]
 fn what_the_user_may_not_do_is_said() {
     let server = Server::start();
     server.run::<()>(&["ACL", "SETUSER", "nobody", "on", ">pass", "resetchannels", "-@all"]);

@@ -38,7 +38,7 @@ pub fn holders(client: &Client, arguments: &Holders) -> Outcome {
     loop {
         let begun = Instant::now();
         let looks = look(client, arguments)?;
-        let shown = show(&looks, arguments);
+        let shown = show(&looks, arguments)?;
         let mut failed = false;
         for look in &looks {
             let Some(error) = look.failure(arguments) else {
@@ -64,7 +64,7 @@ fn look<'a>(client: &Client, arguments: &'a Holders) -> Result<Vec<Look<'a>>, Fa
 }
 
 /// A program is shown failures, too; a person is told of them elsewhere.
-fn show(looks: &[Look], arguments: &Holders) -> bool {
+fn show(looks: &[Look], arguments: &Holders) -> Result<bool, Failure> {
     if arguments.json {
         return print(&format!("{}\n", Value::from_iter(looks.iter().map(as_json))));
     }

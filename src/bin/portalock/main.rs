@@ -28,12 +28,14 @@ use failure::Outcome;
 fn main() {
     logging::start();
     let code = match Arguments::try_parse() {
-        Ok(arguments) => perform(&arguments).unwrap_or_else(|failure| {
-            output::say(&failure.to_string());
-            failure.code
-        }),
-        Err(error) => refuse(error),
+        Ok(arguments) => perform(&arguments),
+        Err(error) if error.use_stderr() => Ok(refuse(error)),
+        Err(help) => show(&help),
     };
+    let code = code.unwrap_or_else(|failure| {
+        output::say(&failure.to_string());
+        failure.code
+    });
     std::process::exit(code.into());
 }
 
@@ -48,12 +50,14 @@ fn perform(arguments: &Arguments) -> Outcome {
     }
 }
 
-/// Shows help where it was asked for, and what is wrong with the command line otherwise.
+/// Shows help where it was asked for.
+fn show(help: &clap::Error) -> Outcome {
+    output::is_read(help.print().and_then(|()| std::io::stdout().flush()))?;
+    Ok(exit::OK)
+}
+
+/// Says what is wrong with the command line.
 fn refuse(error: clap::Error) -> u8 {
-    if !error.use_stderr() {
-        let _ = error.print();
-        return exit::OK;
-    }
     let text = match error.kind() {
         // Ours alone, with none of the person's words.
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => error.render().to_string(),

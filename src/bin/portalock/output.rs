@@ -3,12 +3,28 @@
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
 
-use crate::secret;
+use crate::failure::Failure;
+use crate::{exit, secret};
 
 /// Writes to standard output. Whoever reads it may have gone, which is no failure of ours; `false` then.
-pub fn print(text: &str) -> bool {
+///
+/// # Errors
+/// It cannot be written to: the disk is full, say.
+pub fn print(text: &str) -> Result<bool, Failure> {
     let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes()).and_then(|()| out.flush()).is_ok()
+    is_read(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
+}
+
+/// What comes of having written to standard output.
+pub fn is_read(outcome: io::Result<()>) -> Result<bool, Failure> {
+    match outcome {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(Failure::new(
+            exit::NO_OUTPUT,
+            format!("standard output cannot be written to: {error}"),
+        )),
+    }
 }
 
 /// Says something to the person, on standard error, in one write: others may write there too.

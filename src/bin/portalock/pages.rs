@@ -18,6 +18,7 @@ const COMMON: &[(u8, &str)] = &[
     (exit::NO_INPUT, "the file of --url-file cannot be read"),
     (exit::UNAVAILABLE, "the server cannot be used"),
     (exit::SOFTWARE, "a fault of portalock's own"),
+    (exit::NO_OUTPUT, "standard output cannot be written to"),
     (exit::NO_PERMISSION, "the server refuses the user, the password, or a command"),
 ];
 
