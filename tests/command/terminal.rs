@@ -106,6 +106,15 @@ fn labels_cannot_command_the_terminal() {
     assert!(!terminal.shown.contains('\u{9b}'));
 }
 
+#[test]
+fn a_watch_keeps_what_was_scrolled_away() {
+    let server = Server::start();
+    let mut terminal = on_terminal(&server, 80, &["holders", "--watch", "x"]);
+    terminal.await_shown("\x1b[H\x1b[2J\"x\": free");
+    terminal.await_shown("\x1b[H\x1b[2J\"x\": free");
+    assert!(!terminal.shown.contains("\x1b[3J"), "{:?}", terminal.shown);
+}
+
 /// To look is to be answered, once a second, and takes no place: who looks is no member.
 #[test]
 fn who_looks_does_not_disturb_the_queue() {

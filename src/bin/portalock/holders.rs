@@ -14,8 +14,8 @@ use crate::table;
 
 /// From one look to the next.
 const EVERY: Duration = Duration::from_secs(1);
-/// Clears the terminal and goes to its first line.
-const CLEAR: &str = "\x1b[H\x1b[2J\x1b[3J";
+/// Clears the terminal and goes to its first line. What was scrolled away is the person's, and stays.
+const CLEAR: &str = "\x1b[H\x1b[2J";
 
 /// A lock and what is known of its members.
 pub struct Look<'a> {
