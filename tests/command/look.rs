@@ -193,3 +193,12 @@ fn a_lock_that_cannot_be_looked_at_hides_no_other() {
     let found: Value = serde_json::from_str(&ended.out).unwrap();
     assert_eq!(found[0]["state"], json!("unavailable"));
 }
+
+/// A label could show itself as that of another, or as a row of its own.
+#[test]
+fn a_label_cannot_turn_the_table_around() {
+    let server = Server::start();
+    let _holder = holder(&server, &["--label", "a\u{202e}b\u{2028}c\u{200b}d"]);
+    let ended = portalock(&server).args(&["holders", "x"]).run();
+    assert!(ended.out.ends_with("  a\u{fffd}b\u{fffd}c\u{fffd}d\n"), "{ended:?}");
+}
