@@ -54,10 +54,7 @@ fn write(command: &Command, page: &Page, folder: &Path) {
     // What stands at the end of --help has sections of its own here.
     let command = command.clone().after_help(None::<&str>).after_long_help(None::<&str>);
     let name = command.get_display_name().unwrap_or(command.get_name()).to_owned();
-    let command = match command.has_subcommands() {
-        true => command,
-        false => command.clone().mut_args(with_aliases).override_usage(synopsis(&command)),
-    };
+    let command = command.clone().mut_args(with_aliases).override_usage(synopsis(&command));
     let source = concat!("portalock ", env!("CARGO_PKG_VERSION"));
     let mut text = Vec::new();
     Man::new(command).source(source).render(&mut text).expect("a page can be made");
@@ -95,6 +92,9 @@ fn synopsis(command: &Command) -> String {
         let names = values(argument).join(" ") + dots;
         if argument.is_required_set() { names } else { format!("[{names}]") }
     }));
+    if command.has_subcommands() {
+        words.push("COMMAND ...".to_owned());
+    }
     words.join(" ")
 }
 

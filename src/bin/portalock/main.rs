@@ -27,6 +27,9 @@ use failure::Outcome;
 
 fn main() {
     logging::start();
+    if let Some(columns) = output::columns() {
+        pages::fit(columns);
+    }
     let code = match Arguments::try_parse() {
         Ok(arguments) => perform(&arguments),
         Err(error) if error.use_stderr() => Ok(refuse(error)),

@@ -3,6 +3,8 @@
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
 
+use rustix::termios::tcgetwinsize;
+
 use crate::failure::Failure;
 use crate::{exit, secret};
 
@@ -41,6 +43,12 @@ pub fn is_lively() -> bool {
 /// Whether standard output is one.
 pub fn stdout_is_lively() -> bool {
     io::stdout().is_terminal() && !is_dumb()
+}
+
+/// How many columns the terminal has that help is shown on, if it is one and says so.
+pub fn columns() -> Option<usize> {
+    let size = tcgetwinsize(io::stdout()).ok()?;
+    (size.ws_col > 0).then(|| size.ws_col.into())
 }
 
 fn is_dumb() -> bool {
