@@ -101,7 +101,12 @@ fn who_waits_for_a_free_lock_takes_none() {
     let server = Server::start();
     assert_eq!(portalock(&server).args(&["wait", "x"]).code(), 0);
     let holder = holder(&server, &[]);
-    for (words, code) in [(&["-n"][..], 1), (&["-w", "0.3"], 1), (&["-w", "0", "-E", "9"], 9)] {
+    for (words, code) in [
+        (&["-n"][..], 1),
+        (&["-n", "-w", "60"], 1),
+        (&["-w", "0.3"], 1),
+        (&["-w", "0", "-E", "9"], 9),
+    ] {
         assert_eq!(portalock(&server).arg("wait").args(words).arg("x").code(), code);
     }
     let mut waiting = portalock(&server).args(&["wait", "-w", "30", "x"]).start();
@@ -128,4 +133,72 @@ fn who_does_not_answer_is_ended() {
     assert_eq!(reader.wait().code(), 75);
     other.signal(libc::SIGTERM);
     assert_eq!(other.wait().code(), 128 + 15);
+}
+
+/// A user who may look at the locks whose names begin with `app`.
+fn restricted(server: &Server) -> String {
+    let user =
+        ["ACL", "SETUSER", "me", "on", ">pass", "+@all", "allkeys", "resetchannels", "&app*"];
+    server.run::<()>(&user);
+    format!("redis://me:pass@127.0.0.1:{}", server.port())
+}
+
+#[test]
+fn a_watch_ends_where_another_look_cannot_help() {
+    let server = Server::start();
+    for name in ["", "a-lock-events"] {
+        let ended = portalock(&server).args(&["holders", "--watch", name]).run();
+        assert_eq!((ended.code(), ended.out.as_str()), (64, ""), "{name}: {ended:?}");
+        assert_eq!(ended.err.lines().count(), 1, "{name}: {ended:?}");
+    }
+    let mut program = portalock(&server).args(&["holders", "--watch", "zzz"]);
+    program.env("PORTALOCK_URL", &restricted(&server));
+    assert_eq!(program.code(), 77);
+}
+
+#[test]
+fn a_watch_outlives_its_server() {
+    let mut server = Server::start();
+    let watch = portalock(&server).args(&["holders", "--watch", "--json", "x"]).start();
+    watch.await_out("free");
+    server.kill();
+    watch.await_out("unavailable");
+    server.restart();
+    let last = || watch.out().lines().last().unwrap_or_default().to_owned();
+    assert!(wait_until(LONG, || last().contains("free")));
+}
+
+#[test]
+fn a_lock_that_cannot_be_looked_at_hides_no_other() {
+    let mut server = Server::start();
+    let url = restricted(&server);
+    let look = |words: &[&str]| {
+        let mut program = portalock(&server).arg("holders").args(words);
+        program.env("PORTALOCK_URL", &url);
+        program.run()
+    };
+    let ended = look(&["app1", "zzz", "app2"]);
+    assert_eq!((ended.code(), ended.out.as_str()), (77, "\"app1\": free\n\"app2\": free\n"));
+    assert!(ended.err.starts_with("portalock: \"zzz\": "), "{ended:?}");
+    assert_eq!(ended.err.lines().count(), 1, "{ended:?}");
+    let ended = look(&["--json", "app1", "zzz"]);
+    assert_eq!(ended.code(), 77);
+    let found: Value = serde_json::from_str(&ended.out).unwrap();
+    assert_eq!((&found[0]["state"], &found[0]["error"]), (&json!("free"), &Value::Null));
+    assert_eq!((&found[1]["name"], &found[1]["state"]), (&json!("zzz"), &json!("unavailable")));
+    assert!(found[1]["error"].is_string(), "{found}");
+    server.kill();
+    let ended = portalock(&server).args(&["holders", "--json", "x"]).run();
+    assert_eq!((ended.code(), ended.err.lines().count()), (69, 1), "{ended:?}");
+    let found: Value = serde_json::from_str(&ended.out).unwrap();
+    assert_eq!(found[0]["state"], json!("unavailable"));
+}
+
+/// A label could show itself as that of another, or as a row of its own.
+#[test]
+fn a_label_cannot_turn_the_table_around() {
+    let server = Server::start();
+    let _holder = holder(&server, &["--label", "a\u{202e}b\u{2028}c\u{200b}d"]);
+    let ended = portalock(&server).args(&["holders", "x"]).run();
+    assert!(ended.out.ends_with("  a\u{fffd}b\u{fffd}c\u{fffd}d\n"), "{ended:?}");
 }

@@ -54,6 +54,15 @@ fn help_has_what_a_person_looks_for() {
     assert!(help(&server, &["--version"]).contains(env!("CARGO_PKG_VERSION")));
 }
 
+#[test]
+fn who_asks_for_nothing_is_shown_the_help() {
+    let server = Server::start();
+    let ended = portalock(&server).run();
+    assert_eq!((ended.code(), ended.out.as_str()), (64, ""));
+    assert_eq!(ended.err, help(&server, &["-h"]));
+    assert!(ended.err.contains("redis://[USER[:PASSWORD]@]HOST"), "{}", ended.err);
+}
+
 /// Each command line that is shown as an example is one that is understood.
 #[test]
 fn examples_of_the_help_can_be_run() {
@@ -125,11 +134,15 @@ fn manual_pages_are_set_without_a_complaint() {
     let server = Server::start();
     let shown = options(&help(&server, &["run", "--help"]));
     let source = asset("portalock-run.1").replace("\\-", "-");
-    // Other names of options are in --help alone.
-    let aliases = ["--nb", "--timeout", "--"].map(str::to_owned);
-    for option in shown.iter().filter(|option| !aliases.contains(option)) {
+    for option in shown.iter().filter(|option| *option != "--") {
         assert!(source.contains(option.as_str()), "{option}");
     }
+    assert!(source.contains("The same: -e\n"), "{source}");
+    let synopsis = source.split(".SH ").find(|part| part.starts_with("SYNOPSIS")).unwrap();
+    assert!(synopsis.contains("[-w|--wait SECONDS]"), "{synopsis}");
+    assert!(synopsis.trim_end().ends_with(" NAME [CMD...]"), "{synopsis}");
+    let version = format!("portalock {}", env!("CARGO_PKG_VERSION"));
+    assert!(source.lines().any(|line| line.starts_with(".TH") && line.contains(&version)));
 }
 
 /// What bash offers for these words, the last of which is being typed.
@@ -155,6 +168,18 @@ fn bash_completes() {
     let kinds = ["kill", "term", "ignore"].map(str::to_owned);
     assert_eq!(completed(&["portalock", "run", "--on-lost", ""]), kinds.into());
     assert!(completed(&["portalock", "holders", "--"]).contains("--watch"));
+    assert!(completed(&["portalock", "run", "-"]).contains("-w"));
+}
+
+#[test]
+fn no_shell_offers_what_is_refused() {
+    for file in ["portalock.bash", "_portalock", "portalock.fish"] {
+        let text = asset(file);
+        for option in ["unlock", "no-fork"] {
+            assert!(!text.contains(option), "{file}: {option}");
+        }
+        assert!(text.contains("on-lost") && text.contains("url-file"), "{file}");
+    }
 }
 
 #[test]

@@ -55,6 +55,8 @@ fn who_does_not_want_to_wait_is_told_so_quietly() {
         (&["-w", "0.2"], 1),
         (&["--timeout=0.2", "-E", "75"], 75),
         (&["-n", "-E0"], 0),
+        (&["-n", "-w", "60"], 1),
+        (&["-w", "60", "-n"], 1),
         (&["-n", "-s", "--conflict-exit-code", "255"], 255),
     ] {
         let ended = portalock(&server).arg("run").args(words).args(&["x", "echo", "ran"]).run();

@@ -47,6 +47,20 @@ fn the_command_gets_the_url_without_its_password() {
     assert_eq!(program.run().out, format!("{plain}\n"));
 }
 
+/// It may come from a terminal of another character set.
+#[test]
+fn a_url_that_is_not_read_is_not_handed_on_either() {
+    use std::os::unix::ffi::OsStrExt;
+    let server = Server::start();
+    let odd = std::ffi::OsStr::from_bytes(b"unix:///s?pass=hunter2\xff");
+    let mut program = portalock(&server).args(&["--url", &server.url(), "run", "x", "env"]);
+    program.command().env("PORTALOCK_URL", odd);
+    let ended = program.run();
+    assert_eq!(ended.code(), 0, "{ended:?}");
+    assert!(ended.out.contains("PORTALOCK_NAME=x\n"), "{ended:?}");
+    assert!(!ended.out.contains("PORTALOCK_URL"), "{ended:?}");
+}
+
 /// Refused by the same server rather than let in by another.
 #[test]
 fn a_run_within_a_run_does_not_go_to_another_server() {
@@ -108,6 +122,16 @@ fn no_error_shows_it() {
         (&["--url", &url, "--url-file", &url, "holders", "x"], 64),
         (&["run", "-w", &url, "x", "true"], 64),
         (&["--url", &url, "run", "x", "--", &url], 127),
+        (&["unix:///s?user=me&pass=hunt@hunter2"], 64),
+        (&["unix:///s?user=me&pass=my hunter2"], 64),
+        (&["redis://:my hunter2@host"], 64),
+        (&["redis://:hunter2"], 64),
+        (&["me:hunter2@host"], 64),
+        (&["run", "-w", "me:hunter2@host", "x", "true"], 64),
+        (&["run", "--on-lost", "me:hunter2@host", "x", "true"], 64),
+        (&["--redis://:hunter2@host", "holders", "x"], 64),
+        (&["run", "x", "--", "redis://:my hunter2@host"], 127),
+        (&["--url-file", "redis://:hunter2", "holders", "x"], 66),
     ] {
         let ended = with_url(&url).args(words).run();
         assert_eq!(ended.code(), code, "{words:?}: {ended:?}");

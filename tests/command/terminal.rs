@@ -106,6 +106,43 @@ fn labels_cannot_command_the_terminal() {
     assert!(!terminal.shown.contains('\u{9b}'));
 }
 
+#[test]
+fn a_watch_keeps_what_was_scrolled_away() {
+    let server = Server::start();
+    let mut terminal = on_terminal(&server, 80, &["holders", "--watch", "x"]);
+    terminal.await_shown("\x1b[H\x1b[2J\"x\": free");
+    terminal.await_shown("\x1b[H\x1b[2J\"x\": free");
+    assert!(!terminal.shown.contains("\x1b[3J"), "{:?}", terminal.shown);
+}
+
+#[test]
+fn help_fits_a_narrow_terminal() {
+    let server = Server::start();
+    for columns in [60, 70, 100] {
+        let mut terminal = on_terminal(&server, columns, &["run", "--help"]);
+        assert_eq!(terminal.finish(), Some(0));
+        let shown = terminal.shown.replace("\r\n", "\n");
+        let section = |heading: &str| {
+            let rest = shown.split_once(heading).unwrap().1;
+            let lines = rest.lines().skip(1).take_while(|line| !line.is_empty());
+            lines.map(str::to_owned).collect::<Vec<_>>()
+        };
+        // Two columns, and none of the second begins below the first.
+        for (heading, indent) in [("Exit status:", 7), ("Environment:", 27)] {
+            let lines = section(heading);
+            assert!(lines.len() > 4, "{shown}");
+            for line in lines {
+                assert!(
+                    line.chars().count() <= usize::from(columns).min(80),
+                    "{columns}: {line:?}"
+                );
+                let start = line.len() - line.trim_start().len();
+                assert!([2, indent].contains(&start), "{columns}: {line:?}");
+            }
+        }
+    }
+}
+
 /// To look is to be answered, once a second, and takes no place: who looks is no member.
 #[test]
 fn who_looks_does_not_disturb_the_queue() {

@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use crate::portalock;
-use crate::process::LONG;
-use crate::support::{Server, wait_until};
+use crate::process::{LONG, Program};
+use crate::support::{Server, stop, wait_until};
 
 #[test]
 fn a_server_that_is_not_there_ends_the_wait_at_its_beginning() {
@@ -34,6 +34,40 @@ fn within_its_time_it_is_tried_again() {
     server.restart();
     let ended = waiting.wait();
     assert_eq!((ended.code(), ended.out.as_str()), (0, "ran\n"));
+}
+
+/// A server, or a member, that is silent is asked for as long as there is time, and not for longer.
+#[test]
+fn a_silence_does_not_make_the_wait_longer() {
+    let server = Server::start();
+    let holder = portalock(&server).args(&["run", "x", "-c", "echo in; exec sleep 60"]).start();
+    holder.await_out("in");
+    stop(holder.pid());
+    let timed = |words: &[&str], code: i32| {
+        let begun = Instant::now();
+        let ended = portalock(&server).args(words).run();
+        let took = begun.elapsed();
+        assert_eq!(ended.code(), code, "{words:?}: {ended:?}");
+        assert!(!ended.err.contains("trying on"), "{words:?}: {ended:?}");
+        assert!(took >= Duration::from_millis(300), "{words:?}: {took:?}");
+        assert!(took < Duration::from_millis(1600), "{words:?}: {took:?}");
+    };
+    timed(&["wait", "-w", "0.3", "x"], 2);
+    server.stop();
+    timed(&["wait", "-w", "0.3", "x"], 69);
+    timed(&["run", "-w", "0.5", "y", "true"], 69);
+    server.cont();
+}
+
+#[test]
+fn who_waits_for_no_time_does_not_try_on() {
+    let mut server = Server::start();
+    server.kill();
+    for words in [&["-w", "0"][..], &["-n"]] {
+        let ended = portalock(&server).arg("run").args(words).args(&["x", "true"]).run();
+        assert_eq!(ended.code(), 69, "{words:?}: {ended:?}");
+        assert_eq!(ended.err.lines().count(), 1, "{words:?}: {ended:?}");
+    }
 }
 
 #[test]
@@ -69,7 +103,6 @@ fn what_makes_no_sense_is_refused() {
         (&["run", "x"], "CMD"),
         (&["run", "x", "-u", "true"], "-u is not for locks"),
         (&["run", "-F", "x", "true"], "-F cannot be"),
-        (&["run", "-n", "-w", "1", "x", "true"], "cannot be used with"),
         (&["run", "-w", "-1", "x", "true"], "-1"),
         (&["run", "-w", "soon", "x", "true"], "not a number"),
         (&["run", "-w", "NaN", "x", "true"], "a span is"),
@@ -89,6 +122,46 @@ fn what_makes_no_sense_is_refused() {
     }
     let long = "l".repeat(257);
     assert_eq!(portalock(&server).args(&["run", "--label", &long, "x", "true"]).code(), 64);
+}
+
+#[test]
+fn what_is_wrong_has_its_status_though_nobody_can_be_told() {
+    let program = env!("CARGO_BIN_EXE_portalock");
+    for words in ["run", "", "--url http://h holders x"] {
+        let script = format!("'{program}' {words} 2>/dev/full; echo status $?");
+        let ended = Program::new("/bin/sh").args(&["-c", &script]).run();
+        assert_eq!((ended.out.as_str(), ended.err.as_str()), ("status 64\n", ""), "{words}");
+    }
+}
+
+#[test]
+fn what_cannot_be_shown_is_no_success_unless_nobody_reads_on() {
+    let server = Server::start();
+    let program = env!("CARGO_BIN_EXE_portalock");
+    let run = |script: &str| {
+        let mut shell = Program::new("/bin/sh").args(&["-c", script]);
+        shell.env("PORTALOCK_URL", &server.url());
+        shell.run()
+    };
+    for words in [
+        "holders x",
+        "holders --json x",
+        "reap x",
+        "doctor --json",
+        "--help",
+        "run -h",
+        "--version",
+    ] {
+        let ended = run(&format!("'{program}' {words} >/dev/full"));
+        assert_eq!(ended.code(), 74, "{words}: {ended:?}");
+        assert!(ended.err.starts_with("portalock: standard output cannot be written"), "{ended:?}");
+        assert_eq!(ended.err.lines().count(), 1, "{words}: {ended:?}");
+    }
+    // Whoever reads has enough after the first line.
+    for words in ["holders --watch x", "--help"] {
+        let ended = run(&format!("{{ '{program}' {words}; echo status $? >&2; }} | head -n 1"));
+        assert_eq!((ended.err.as_str(), ended.out.lines().count()), ("status 0\n", 1), "{words}");
+    }
 }
 
 #[test]

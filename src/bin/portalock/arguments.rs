@@ -87,8 +87,8 @@ pub struct Run {
     /// Hold it together with others who give -s
     #[arg(short, long, overrides_with = "exclusive", help_heading = "Lock")]
     pub shared: bool,
-    /// Do not wait: end with the conflict exit code if somebody else holds it
-    #[arg(short, long, visible_alias = "nb", conflicts_with = "wait", help_heading = "Lock")]
+    /// Do not wait, whatever -w says: end with the conflict exit code if somebody else holds it
+    #[arg(short, long, visible_alias = "nb", help_heading = "Lock")]
     pub nonblock: bool,
     /// Wait so long at the most, then end with the conflict exit code; 0 is -n
     ///
@@ -140,6 +140,11 @@ pub struct Run {
 }
 
 impl Run {
+    /// How long to wait at the most; `None` without an end.
+    pub fn limit(&self) -> Option<Duration> {
+        if self.nonblock { Some(Duration::ZERO) } else { self.wait }
+    }
+
     /// Why an option of flock(1) is none of ours.
     pub fn refusal(&self) -> Option<&'static str> {
         if self.unlock {
@@ -183,8 +188,8 @@ pub struct Holders {
 pub struct Wait {
     /// The lock
     pub name: String,
-    /// Look once
-    #[arg(short, long, visible_alias = "nb", conflicts_with = "wait")]
+    /// Look once, whatever -w says
+    #[arg(short, long, visible_alias = "nb")]
     pub nonblock: bool,
     /// Wait so long at the most, then end with the conflict exit code; 0 is -n
     #[arg(short, long, visible_alias = "timeout", value_name = "SECONDS", value_parser = seconds)]
@@ -192,6 +197,13 @@ pub struct Wait {
     /// The exit status if the lock is not free by then, 0 to 255
     #[arg(short = 'E', long, value_name = "CODE", default_value_t = 1)]
     pub conflict_exit_code: u8,
+}
+
+impl Wait {
+    /// How long to wait at the most; `None` without an end.
+    pub fn limit(&self) -> Option<Duration> {
+        if self.nonblock { Some(Duration::ZERO) } else { self.wait }
+    }
 }
 
 /// Of `portalock reap`.

@@ -24,7 +24,7 @@ pub fn doctor(client: &Client, arguments: &Doctor) -> Outcome {
         true => format!("{}\n", as_json(&findings, usage.as_ref())),
         false => as_text(&findings, usage.as_ref()),
     };
-    print(&text);
+    print(&text)?;
     match usage {
         Some(Usage { outcome: Err(error), .. }) => Err(error.into()),
         _ => Ok(status(&findings)),

@@ -18,6 +18,8 @@ pub const NO_INPUT: u8 = 66;
 pub const UNAVAILABLE: u8 = 69;
 /// A fault of portalock's own.
 pub const SOFTWARE: u8 = 70;
+/// Standard output cannot be written to.
+pub const NO_OUTPUT: u8 = 74;
 /// The lock was lost while the command ran.
 pub const LOST: u8 = 75;
 /// The server refuses the user, the password, or a command.

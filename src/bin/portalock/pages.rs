@@ -1,6 +1,19 @@
 //! What `--help` and the manual pages say beyond the options. Also read by the build script.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use crate::exit;
+
+/// How wide a line of `--help` may be at the most, and is unless the terminal is narrower.
+const WIDEST: usize = 80;
+/// Below that two columns make no sense.
+const NARROWEST: usize = 50;
+static WIDTH: AtomicUsize = AtomicUsize::new(WIDEST);
+
+/// Fits what follows to a terminal of so many columns: else its lines would be broken once more.
+pub fn fit(columns: usize) {
+    WIDTH.store(columns.clamp(NARROWEST, WIDEST), Ordering::Relaxed);
+}
 
 /// What a subcommand's page has at its end.
 pub struct Page {
@@ -18,6 +31,7 @@ const COMMON: &[(u8, &str)] = &[
     (exit::NO_INPUT, "the file of --url-file cannot be read"),
     (exit::UNAVAILABLE, "the server cannot be used"),
     (exit::SOFTWARE, "a fault of portalock's own"),
+    (exit::NO_OUTPUT, "standard output cannot be written to"),
     (exit::NO_PERMISSION, "the server refuses the user, the password, or a command"),
 ];
 
@@ -180,9 +194,10 @@ fn section<'a>(heading: &str, rows: impl Iterator<Item = (&'a str, &'a str)>) ->
     if rows.is_empty() {
         return String::new();
     }
+    let width = WIDTH.load(Ordering::Relaxed) - 4 - wide;
     let mut text = format!("\n{heading}:\n");
     for (name, what) in rows {
-        for (number, line) in wrapped(what, 76 - wide).iter().enumerate() {
+        for (number, line) in wrapped(what, width).iter().enumerate() {
             let name = if number == 0 { name } else { "" };
             text += &format!("  {name:wide$}  {line}\n");
         }

@@ -10,6 +10,6 @@ use crate::output::print;
 /// Ends the connections of those who do not answer, and says how many.
 pub fn reap(client: &Client, arguments: &Reap) -> Outcome {
     let reaped = client.reap_silent(&arguments.name, arguments.timeout)?;
-    print(&format!("{} ended, {} alive\n", reaped.killed, reaped.alive));
+    print(&format!("{} ended, {} alive\n", reaped.killed, reaped.alive))?;
     Ok(exit::OK)
 }

@@ -5,32 +5,58 @@ use url::Url;
 /// What stands in the place of a password.
 const HIDDEN: &str = "***";
 
-/// A text with the passwords of all URLs in it concealed. Whatever stands between `://` and the last `@` of
-/// a word, or behind `pass=` or `password=`, is taken for one: better too much than too little.
+/// The fields of a URL's query that have a password.
+const FIELDS: [&str; 2] = ["pass", "password"];
+
+/// A text with the passwords of all URLs in it concealed. What stands behind `pass=` or `password=`, up to
+/// the end of the word, is taken for one, and so is all between `://` and the last `@`, and what should be a
+/// port and is no number: better too much than too little.
 pub fn conceal(text: &str) -> String {
-    text.split_inclusive(char::is_whitespace).map(conceal_word).collect()
+    let text: String = text.split_inclusive(char::is_whitespace).map(conceal_field).collect();
+    let Some((scheme, rest)) = text.split_once("://") else {
+        return text;
+    };
+    // A password may have spaces and more than one `@` in it.
+    match rest.rsplit_once('@') {
+        Some((_, host)) => format!("{scheme}://{HIDDEN}@{host}"),
+        None => text.split_inclusive(char::is_whitespace).map(conceal_host).collect(),
+    }
 }
 
-fn conceal_word(word: &str) -> String {
+/// What a person has typed and was not understood: it may be a URL, or a part of one.
+pub fn conceal_value(value: &str) -> String {
+    match value.contains("://") || value.contains('@') {
+        true => HIDDEN.to_owned(),
+        false => conceal(value),
+    }
+}
+
+fn conceal_field(word: &str) -> String {
+    let start = |field: &str| {
+        let mark =
+            |sign: char| word.find(&format!("{sign}{field}=")).map(|at| at + 2 + field.len());
+        ['?', '&'].into_iter().filter_map(mark).min()
+    };
+    let Some(start) = FIELDS.into_iter().filter_map(start).min() else {
+        return word.to_owned();
+    };
+    let end = word.trim_end().len();
+    format!("{}{HIDDEN}{}", &word[..start], &word[end..])
+}
+
+/// Without an `@` a password stands where the port should be.
+fn conceal_host(word: &str) -> String {
     let Some((scheme, rest)) = word.split_once("://") else {
         return word.to_owned();
     };
-    let rest = match rest.rsplit_once('@') {
-        Some((_, host)) => format!("{HIDDEN}@{host}"),
-        None => rest.to_owned(),
-    };
-    let Some((path, query)) = rest.split_once('?') else {
-        return format!("{scheme}://{rest}");
-    };
-    let fields: Vec<_> = query.split('&').map(conceal_field).collect();
-    format!("{scheme}://{path}?{}", fields.join("&"))
-}
-
-fn conceal_field(field: &str) -> String {
-    match field.split_once('=') {
-        Some((name @ ("pass" | "password"), _)) => format!("{name}={HIDDEN}"),
-        _ => field.to_owned(),
+    let host = rest.split(['/', '?']).next().unwrap_or_default();
+    let host = host.trim_end_matches(|c: char| !c.is_alphanumeric());
+    let is_odd = |(_, port): (&str, &str)| !port.bytes().all(|byte| byte.is_ascii_digit());
+    if host.starts_with('[') || !host.split_once(':').is_some_and(is_odd) {
+        return word.to_owned();
     }
+    let end = word.trim_end().len();
+    format!("{scheme}://{HIDDEN}{}", &word[end..])
 }
 
 /// A URL without its password, the user kept; `None` if it is no URL.
@@ -39,7 +65,7 @@ pub fn without_password(url: &str) -> Option<String> {
     if url.password().is_some() {
         url.set_password(None).ok()?;
     }
-    let is_secret = |name: &str| matches!(name, "pass" | "password");
+    let is_secret = |name: &str| FIELDS.contains(&name);
     if url.query_pairs().any(|(name, _)| is_secret(&name)) {
         let kept: Vec<_> =
             url.query_pairs().into_owned().filter(|(name, _)| !is_secret(name)).collect();
@@ -61,10 +87,26 @@ mod tests {
             ("no such file: redis.url", "no such file: redis.url"),
             ("'redis://:hunter2@h:1/2' is odd", "'redis://***@h:1/2' is odd"),
             ("redis://me:hunt@er2@h\nUsage: portalock", "redis://***@h\nUsage: portalock"),
-            ("unix:///s?db=1&pass=hunter2&user=me", "unix:///s?db=1&pass=***&user=me"),
+            ("at unix:///s?db=1&pass=hunter2&user=me: no", "at unix:///s?db=1&pass=*** no"),
+            ("unix:///s?user=me&pass=hunt@er2", "unix:///s?user=me&pass=***"),
+            ("unix:///s?password=a&pass=b\n", "unix:///s?password=***\n"),
+            ("'redis://:my secret@h' is odd", "'redis://***@h' is odd"),
+            ("redis://:hunter2 is odd", "redis://*** is odd"),
+            ("redis://me:hunter2/1", "redis://***"),
+            ("redis://h:6379/1: refused", "redis://h:6379/1: refused"),
+            ("redis://[::1]:6379: refused", "redis://[::1]:6379: refused"),
             ("redis://h --url", "redis://h --url"),
         ] {
             assert_eq!(conceal(text), shown);
+        }
+    }
+
+    #[test]
+    fn a_value_that_may_be_a_url_is_not_shown() {
+        for (value, shown) in
+            [("redis://h", "***"), ("me:hunter2@h", "***"), ("--url", "--url"), ("5", "5")]
+        {
+            assert_eq!(conceal_value(value), shown);
         }
     }
 

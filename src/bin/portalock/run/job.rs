@@ -107,15 +107,15 @@ fn furnish(command: &mut Command, arguments: &Run, lock: &Lock) {
         Some(token) => command.env(TOKEN_VARIABLE, token.to_string()),
         None => command.env_remove(TOKEN_VARIABLE),
     };
-    let Ok(url) = std::env::var(URL_VARIABLE) else {
-        return;
-    };
     if arguments.keep_url {
         return;
     }
+    let Some(url) = std::env::var_os(URL_VARIABLE) else {
+        return;
+    };
     // Without its password rather than not at all: who needs it within is refused by that server, and
     // does not lock on another.
-    match secret::without_password(&url) {
+    match url.to_str().and_then(secret::without_password) {
         Some(rest) => command.env(URL_VARIABLE, rest),
         None => command.env_remove(URL_VARIABLE),
     };

@@ -50,8 +50,7 @@ pub fn enter(
 }
 
 fn patience(arguments: &Run) -> Wait {
-    match arguments.wait {
-        _ if arguments.nonblock => Wait::Once,
+    match arguments.limit() {
         None => Wait::Forever,
         Some(Duration::ZERO) => Wait::Once,
         Some(span) => Wait::For(span),
@@ -141,20 +140,31 @@ impl Waiting<'_> {
     fn doubt(&mut self, error: Error) {
         self.was_reached |=
             error.status() == Status::Disconnected || self.begun.elapsed() > REACHED;
-        if self.arguments.nonblock {
+        let Some(left) = self.left() else {
             return;
-        }
+        };
         // One of several addresses may be dead: that is no trouble.
-        let Err(trouble) = self.client.ping(SIGN_OF_LIFE) else {
+        let Err(trouble) = self.client.ping(left.min(SIGN_OF_LIFE)) else {
             self.was_reached = true;
             return;
         };
-        if !self.was_reached && self.arguments.wait.is_none() {
+        if !self.was_reached && self.arguments.limit().is_none() {
             self.failure = Some(trouble);
             self.lock.cancel();
             return;
         }
+        if self.left().is_none() {
+            return;
+        }
         self.live.erase();
         say(&format!("{}; trying on", error.message()));
+    }
+
+    /// For how long it is still waited; `None` if for no longer.
+    fn left(&self) -> Option<Duration> {
+        let Some(limit) = self.arguments.limit() else {
+            return Some(Duration::MAX);
+        };
+        limit.checked_sub(self.begun.elapsed()).filter(|left| !left.is_zero())
     }
 }
