@@ -36,6 +36,18 @@ fn within_its_time_it_is_tried_again() {
     assert_eq!((ended.code(), ended.out.as_str()), (0, "ran\n"));
 }
 
+#[test]
+fn a_server_that_answers_with_errors_ends_the_wait_at_its_beginning() {
+    let server = Server::start();
+    let _admin = server.connection();
+    server.run::<()>(&["CONFIG", "SET", "maxclients", "1"]);
+    for words in [&["run", "x", "true"][..], &["run", "-n", "x", "true"], &["wait", "x"]] {
+        let ended = portalock(&server).args(words).run();
+        assert_eq!(ended.code(), 69, "{words:?}: {ended:?}");
+        assert!(ended.err.contains("no room for another client"), "{words:?}: {ended:?}");
+    }
+}
+
 /// A server, or a member, that is silent is asked for as long as there is time, and not for longer.
 #[test]
 fn a_silence_does_not_make_the_wait_longer() {
