@@ -15,6 +15,7 @@ mod run;
 mod secret;
 mod server;
 mod table;
+mod voice;
 mod wait;
 
 use clap::Parser;
@@ -31,6 +32,7 @@ fn main() {
         }),
         Err(error) => refuse(&error),
     };
+    voice::finish();
     std::process::exit(code.into());
 }
 

@@ -35,6 +35,18 @@ pub struct Notice {
     pub from_terminal: bool,
 }
 
+impl Notice {
+    /// Whether it asks for the end.
+    pub fn is_end(self) -> bool {
+        matches!(self.signal, Signal::TERM | Signal::INT | Signal::HUP | Signal::QUIT)
+    }
+
+    /// The exit status for it.
+    pub fn code(self) -> u8 {
+        exit::SIGNALLED + u8::try_from(self.signal.as_raw()).unwrap_or_default()
+    }
+}
+
 /// Those that are listened to, unless they are ignored already: who starts a program by `nohup` means it.
 const HEARD: [Signal; 9] = [
     Signal::TERM,

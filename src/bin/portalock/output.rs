@@ -3,7 +3,7 @@
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
 
-use crate::secret;
+use crate::{secret, voice};
 
 /// Writes to standard output. Whoever reads it may have gone, which is no failure of ours; `false` then.
 pub fn print(text: &str) -> bool {
@@ -11,10 +11,9 @@ pub fn print(text: &str) -> bool {
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).is_ok()
 }
 
-/// Says something to the person, on standard error, in one write: others may write there too.
+/// Says something to the person, on standard error, and never waits for a reader.
 pub fn say(text: &str) {
-    let line = format!("portalock: {}\n", plain(&secret::conceal(text)));
-    let _ = io::stderr().lock().write_all(line.as_bytes());
+    voice::line(format!("portalock: {}\n", plain(&secret::conceal(text))));
 }
 
 /// Whether standard error is a terminal that can erase a line.

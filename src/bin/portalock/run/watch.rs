@@ -70,16 +70,15 @@ impl<'a> Watch<'a> {
             OnLost::Ignore => "the command goes on without it",
             OnLost::Term | OnLost::Kill => "ending the command",
         };
-        say(&format!("{name} is lost: {}; {then}", loss.message));
-        if self.arguments.on_lost == OnLost::Ignore {
-            return;
+        if self.arguments.on_lost != OnLost::Ignore {
+            self.job.signal_all(Signal::TERM);
+            // One that is stopped would not hear of it.
+            self.job.signal_all(Signal::CONT);
         }
-        self.job.signal_all(Signal::TERM);
-        // One that is stopped would not hear of it.
-        self.job.signal_all(Signal::CONT);
         if self.arguments.on_lost == OnLost::Kill {
             self.kill_at = Some(Instant::now() + self.arguments.grace);
         }
+        say(&format!("{name} is lost: {}; {then}", loss.message));
     }
 
     fn kill(&mut self) {
