@@ -1,12 +1,12 @@
 //! Watches over a command that runs under the lock.
 
-use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 use portalock::Loss;
-use rustix::process::{Signal, getpid, kill_process};
+use rustix::process::Signal;
 
-use super::job::{Job, code_of};
+use super::job::{Job, Turn};
+use super::stop_here;
 use crate::arguments::{OnLost, Run};
 use crate::news::{Inbox, News, Notice};
 use crate::output::{quote, say};
@@ -32,9 +32,13 @@ impl<'a> Watch<'a> {
     /// that stands for it, and whether the loss was told.
     pub fn until_it_ends(mut self, inbox: &Inbox) -> (u8, bool) {
         loop {
-            if let Some(status) = self.job.status() {
-                let code = self.ended(status);
-                return (code, self.lost);
+            match self.job.turn() {
+                Some(Turn::Ended(code)) => {
+                    self.end_remains(inbox);
+                    return (code, self.lost);
+                }
+                Some(Turn::Stopped) => self.stopped(),
+                None => {}
             }
             match inbox.next(self.kill_at) {
                 Some(News::Signal(notice)) => self.pass_on(notice),
@@ -54,10 +58,14 @@ impl<'a> Watch<'a> {
         if !knows {
             self.job.signal(signal);
         }
-        // The shell takes a job for stopped only when all of it is. Elsewhere the command stops alone,
-        // and keeps its lock.
-        if signal == Signal::TSTP && self.job.shares_group() {
-            let _ = kill_process(getpid(), Signal::STOP);
+    }
+
+    /// The shell takes a job for stopped only when all of it is, and a command that goes on needs its lock:
+    /// portalock stops once the command has. Elsewhere the command stops alone, and keeps its lock.
+    fn stopped(&self) {
+        // One that is about to be killed needs somebody who does that.
+        if self.job.shares_group() && self.kill_at.is_none() {
+            stop_here();
         }
     }
 
@@ -88,15 +96,29 @@ impl<'a> Watch<'a> {
 
     /// The command itself has ended. What it has started and left behind may go on, but not without the
     /// lock.
-    fn ended(&mut self, status: ExitStatus) -> u8 {
+    fn end_remains(&mut self, inbox: &Inbox) {
+        let mut was_asked = false;
         while let Some(at) = self.kill_at
             && self.job.has_remains()
         {
-            match Instant::now() < at {
-                true => std::thread::sleep(LOOK_EVERY),
-                false => self.kill(),
+            match inbox.next(Some(at.min(Instant::now() + LOOK_EVERY))) {
+                // Whoever asks twice means it.
+                Some(News::Signal(notice)) if notice.is_end() && was_asked => self.kill(),
+                Some(News::Signal(notice)) => {
+                    was_asked |= notice.is_end();
+                    self.pass_to_remains(notice);
+                }
+                Some(_) => {}
+                None if Instant::now() < at => {}
+                None => self.kill(),
             }
         }
-        code_of(status)
+    }
+
+    fn pass_to_remains(&mut self, notice: Notice) {
+        let knows = notice.from_terminal && self.job.shares_group();
+        if notice.signal != Signal::CHILD && !knows {
+            self.job.signal_all(notice.signal);
+        }
     }
 }
