@@ -14,10 +14,14 @@ use crate::output::{quote, say};
 /// How often those are looked after who are left of a command that has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
+/// How long after the start of the command a signal is taken for one from before it.
+const EARLY: Duration = Duration::from_millis(10);
+
 /// A command and what is to be done if its lock is lost.
 pub struct Watch<'a> {
     job: Job,
     arguments: &'a Run,
+    started: Instant,
     lost: bool,
     /// When what is left of it is killed.
     kill_at: Option<Instant>,
@@ -25,7 +29,7 @@ pub struct Watch<'a> {
 
 impl<'a> Watch<'a> {
     pub fn new(job: Job, arguments: &'a Run) -> Self {
-        Self { job, arguments, lost: false, kill_at: None }
+        Self { job, arguments, started: Instant::now(), lost: false, kill_at: None }
     }
 
     /// Passes signals on, ends the command if the lock is lost, and waits for its end: the exit status
@@ -50,11 +54,13 @@ impl<'a> Watch<'a> {
     }
 
     fn pass_on(&mut self, notice: Notice) {
-        let Notice { signal, from_terminal } = notice;
+        let Notice { signal, from_terminal, at } = notice;
         if signal == Signal::CHILD {
             return;
         }
-        let knows = from_terminal && self.job.shares_group();
+        // What came while it was being started may have come before it was there.
+        let is_early = at < self.started + EARLY;
+        let knows = from_terminal && self.job.shares_group() && !is_early;
         if !knows {
             self.job.signal(signal);
         }
