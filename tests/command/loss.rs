@@ -96,3 +96,51 @@ fn portalock_that_was_stopped_ends_the_command_when_it_goes_on() {
     assert_eq!(running.wait().code(), 75);
     assert!(wait_until(LONG, || server.members("x") == 0));
 }
+
+#[test]
+fn a_command_that_has_left_its_group_is_reached() {
+    let server = Server::start();
+    let leave = "import os, signal, sys, time\nos.setpgid(0, os.getpgid(os.getppid()))\n\
+        print('in', flush=True)\ntime.sleep(60)";
+    for by_loss in [true, false] {
+        let running = portalock(&server).args(&["run", "x", "python3", "-c", leave]).start();
+        running.await_out("in");
+        if by_loss {
+            assert!(server.kill_client(&server.member("x").unwrap()));
+        } else {
+            running.signal(libc::SIGTERM);
+        }
+        assert_eq!(running.wait().code(), if by_loss { 75 } else { 128 + 15 });
+    }
+}
+
+#[test]
+fn whoever_is_in_a_group_of_its_own_below_the_command_is_ended() {
+    let server = Server::start();
+    // timeout(1) makes a group of its own.
+    let script = "timeout 60 sh -c 'echo child $$ end; exec sleep 60'; echo survived";
+    let running = portalock(&server).args(&["run", "x", "-c", script]).start();
+    running.await_out("end");
+    let out = running.out();
+    let child = out.split("child ").nth(1).unwrap().split(' ').next().unwrap().parse().unwrap();
+    assert!(server.kill_client(&server.member("x").unwrap()));
+    let ended = running.wait();
+    assert_eq!(ended.code(), 75);
+    assert!(!ended.out.contains("survived"));
+    await_end(child);
+}
+
+/// The command has ended, and what it has left behind has a minute yet.
+#[test]
+fn a_second_signal_during_the_grace_kills_what_is_left() {
+    let server = Server::start();
+    let script =
+        "(trap '' TERM; trap 'echo heard' HUP; echo in; while :; do sleep 0.05; done) & wait";
+    let running = bereft(&server, &["--grace=300"], script);
+    running.await_err("ending the command");
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    running.signal(libc::SIGHUP);
+    running.await_out("heard");
+    running.signal(libc::SIGTERM);
+    assert_eq!(running.wait().code(), 75);
+}

@@ -3,6 +3,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod blocked;
 mod crowd;
 mod doctor;
 mod examples;

@@ -102,6 +102,54 @@ fn what_is_ignored_at_the_start_stays_ignored() {
     assert_eq!((ended.code(), ended.out.as_str()), (0, "in\nout\n"));
 }
 
+/// A parent may have blocked what portalock lives by. The command gets the mask as it was.
+#[test]
+fn what_is_blocked_at_the_start_is_heard_and_handed_on() {
+    use std::os::unix::process::CommandExt;
+    let server = Server::start();
+    let script = "echo mask $(grep SigBlk /proc/self/status) end; exec sleep 60";
+    for words in [["run", "x", "true"].as_slice(), &["run", "x", "-c", script]] {
+        let mut program = portalock(&server).args(words);
+        // SAFETY: plain system calls between fork and exec.
+        unsafe {
+            program.command().pre_exec(|| {
+                let mut set = std::mem::zeroed();
+                libc::sigemptyset(&raw mut set);
+                libc::sigaddset(&raw mut set, libc::SIGCHLD);
+                libc::sigaddset(&raw mut set, libc::SIGHUP);
+                libc::sigprocmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());
+                Ok(())
+            });
+        }
+        let running = program.start();
+        if words.contains(&"true") {
+            assert_eq!(running.wait().code(), 0);
+            continue;
+        }
+        running.await_out("end");
+        assert!(running.out().contains("0000000000010001 end"), "{}", running.out());
+        // The command does not hear it; what portalock is sent afterwards it does.
+        running.signal(libc::SIGHUP);
+        running.signal(libc::SIGTERM);
+        assert_eq!(running.wait().code(), 128 + 15);
+    }
+}
+
+/// The command is being started, or is not yet: a key that is struck then is for it too.
+#[test]
+fn a_signal_is_not_lost_whenever_it_comes() {
+    let server = Server::start();
+    for pause in 0..40 {
+        let running = portalock(&server).args(&["run", "x", "sleep", "60"]).start();
+        std::thread::sleep(std::time::Duration::from_millis(5 + pause));
+        running.signal(libc::SIGTERM);
+        let ended = running.wait();
+        // One that comes before anybody listens ends the process itself.
+        let code = ended.status.code().unwrap_or(128 + 15);
+        assert_eq!(code, 128 + 15, "{ended:?}");
+    }
+}
+
 #[test]
 fn a_command_that_is_stopped_keeps_its_lock() {
     let server = Server::start();

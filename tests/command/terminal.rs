@@ -255,3 +255,29 @@ fn a_loss_on_a_terminal_ends_all_that_the_command_has_started() {
     assert!(wait_until(LONG, || !is_alive(child)));
     assert!(!terminal.shown.contains("survived"), "{:?}", terminal.shown);
 }
+
+#[test]
+fn a_command_that_does_not_stop_keeps_its_lock() {
+    let server = Server::start();
+    let mut shell = shell(&server);
+    shell.type_in(
+        "$portalock run x -c 'trap \"\" TSTP; echo i\"\"n; while :; do sleep 0.1; done'\n",
+    );
+    shell.await_shown("in\r\n");
+    shell.type_in("\x1a");
+    // Longer than one who is stopped keeps it.
+    assert_eq!(portalock(&server).args(&["run", "-w", "6", "x", "true"]).code(), 1);
+    shell.type_in("\x03");
+    assert!(wait_until(LONG, || server.members("x") == 0));
+}
+
+#[test]
+fn a_command_that_stops_itself_stops_the_job() {
+    let server = Server::start();
+    let mut shell = shell(&server);
+    shell.type_in("$portalock run x -c 'kill -STOP $$; echo go\"\"ne on'; echo status $?.\n");
+    shell.await_shown("status 147.");
+    shell.await_shown("> ");
+    shell.type_in("kill %1; fg\n");
+    assert!(wait_until(LONG, || server.members("x") == 0));
+}

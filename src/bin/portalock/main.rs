@@ -15,6 +15,7 @@ mod run;
 mod secret;
 mod server;
 mod table;
+mod voice;
 mod wait;
 
 use std::io::Write;
@@ -39,6 +40,7 @@ fn main() {
         output::say(&failure.to_string());
         failure.code
     });
+    voice::finish();
     std::process::exit(code.into());
 }
 

@@ -33,6 +33,20 @@ pub struct Notice {
     pub signal: Signal,
     /// Whether the terminal sent it, to all processes of the foreground at once.
     pub from_terminal: bool,
+    /// When it was noticed.
+    pub at: Instant,
+}
+
+impl Notice {
+    /// Whether it asks for the end.
+    pub fn is_end(self) -> bool {
+        matches!(self.signal, Signal::TERM | Signal::INT | Signal::HUP | Signal::QUIT)
+    }
+
+    /// The exit status for it.
+    pub fn code(self) -> u8 {
+        exit::SIGNALLED + u8::try_from(self.signal.as_raw()).unwrap_or_default()
+    }
 }
 
 /// Those that are listened to, unless they are ignored already: who starts a program by `nohup` means it.
@@ -84,21 +98,36 @@ impl Inbox {
 fn listen_to_signals(sender: Sender<News>) -> io::Result<()> {
     let heard = HEARD.into_iter().filter(|signal| !is_ignored(*signal));
     // A parent may have us ignore the ends of children: then there would be no status.
-    let numbers = heard.chain([Signal::CHILD]).map(Signal::as_raw);
-    let mut signals = SignalsInfo::<WithRawSiginfo>::new(numbers)?;
+    let numbers: Vec<_> = heard.chain([Signal::CHILD]).map(Signal::as_raw).collect();
+    let mut signals = SignalsInfo::<WithRawSiginfo>::new(&numbers)?;
     std::thread::spawn(move || {
+        unblock(&numbers);
         for info in &mut signals {
             let Some(signal) = Signal::from_named_raw(info.si_signo) else {
                 continue;
             };
             // What a process sends has a code of zero or below.
-            let notice = Notice { signal, from_terminal: info.si_code > 0 };
+            let notice = Notice { signal, from_terminal: info.si_code > 0, at: Instant::now() };
             if sender.send(News::Signal(notice)).is_err() {
                 return;
             }
         }
     });
     Ok(())
+}
+
+/// Lets signals through that the parent has blocked: one thread is enough. The command is started by another,
+/// and gets the mask that it would have had without us.
+fn unblock(numbers: &[i32]) {
+    let mut set = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
+    // SAFETY: the set is made empty before it is read, and the numbers are those of signals.
+    unsafe {
+        libc::sigemptyset(set.as_mut_ptr());
+        for number in numbers {
+            libc::sigaddset(set.as_mut_ptr(), *number);
+        }
+        libc::pthread_sigmask(libc::SIG_UNBLOCK, set.as_ptr(), std::ptr::null_mut());
+    }
 }
 
 fn is_ignored(signal: Signal) -> bool {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use rustix::termios::tcgetwinsize;
 
 use crate::failure::Failure;
-use crate::{exit, secret};
+use crate::{exit, secret, voice};
 
 /// Writes to standard output. Whoever reads it may have gone, which is no failure of ours; `false` then.
 ///
@@ -29,10 +29,9 @@ pub fn is_read(outcome: io::Result<()>) -> Result<bool, Failure> {
     }
 }
 
-/// Says something to the person, on standard error, in one write: others may write there too.
+/// Says something to the person, on standard error, and never waits for a reader.
 pub fn say(text: &str) {
-    let line = format!("portalock: {}\n", plain(&secret::conceal(text)));
-    let _ = io::stderr().lock().write_all(line.as_bytes());
+    voice::line(format!("portalock: {}\n", plain(&secret::conceal(text))));
 }
 
 /// Whether standard error is a terminal that can erase a line.

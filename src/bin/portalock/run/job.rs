@@ -3,10 +3,14 @@
 use std::ffi::OsString;
 use std::io;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{Child, Command, ExitStatus};
+use std::process::{Command, ExitStatus};
 
 use portalock::Lock;
-use rustix::process::{Pid, Signal, kill_process, kill_process_group, test_kill_process_group};
+use rustix::io::Errno;
+use rustix::process::{
+    Pid, Signal, WaitOptions, getpgid, kill_process, kill_process_group, test_kill_process_group,
+    waitpid,
+};
 
 use super::tree::Tree;
 use crate::arguments::{OnLost, Run};
@@ -18,13 +22,23 @@ use crate::{exit, secret};
 pub const NAME_VARIABLE: &str = "PORTALOCK_NAME";
 const TOKEN_VARIABLE: &str = "PORTALOCK_FENCING_TOKEN";
 
+/// What has become of a command.
+#[derive(Debug)]
+pub enum Turn {
+    /// It was stopped.
+    Stopped,
+    /// It has ended, and this is the exit status that stands for it.
+    Ended(u8),
+}
+
 /// A command that was started.
 pub struct Job {
-    child: Child,
     pid: Pid,
+    /// Whether its status was taken: its number may be another's since.
+    is_over: bool,
     /// Whether it is in the process group of portalock itself.
     shares_group: bool,
-    /// Those who are to be ended along with it, where a group does not tell them.
+    /// Those who are to be ended along with it and are in no group of its own.
     tree: Tree,
 }
 
@@ -43,12 +57,25 @@ impl Job {
         die_with_us(&mut command, arguments.on_lost);
         let child = command.spawn().map_err(|error| cannot_run(&command, &error))?;
         let pid = Pid::from_child(&child);
-        Ok(Self { child, pid, shares_group, tree: Tree::default() })
+        Ok(Self { pid, is_over: false, shares_group, tree: Tree::default() })
     }
 
-    /// Its status, once it has ended.
-    pub fn status(&mut self) -> Option<ExitStatus> {
-        self.child.try_wait().ok().flatten()
+    /// What has become of it since the last time, if anything.
+    pub fn turn(&mut self) -> Option<Turn> {
+        let status = match waitpid(Some(self.pid), WaitOptions::NOHANG | WaitOptions::UNTRACED) {
+            Ok(found) => found?.1,
+            Err(Errno::INTR) => return None,
+            // Somebody has taken its status away.
+            Err(_) => {
+                self.is_over = true;
+                return Some(Turn::Ended(exit::SOFTWARE));
+            }
+        };
+        if status.stopped() {
+            return Some(Turn::Stopped);
+        }
+        self.is_over = true;
+        Some(Turn::Ended(code_of(ExitStatus::from_raw(status.as_raw()))))
     }
 
     /// Whether the terminal's signals reach it without us.
@@ -59,26 +86,33 @@ impl Job {
     /// Sends a signal to the command, and in a group of its own to all that is in it.
     pub fn signal(&self, signal: Signal) {
         // It may have ended meanwhile: then there is nothing to be told.
-        let _ = match self.shares_group {
-            true => kill_process(self.pid, signal),
-            false => kill_process_group(self.pid, signal),
-        };
+        if !self.shares_group {
+            let _ = kill_process_group(self.pid, signal);
+        }
+        if self.is_apart() {
+            let _ = kill_process(self.pid, signal);
+        }
+    }
+
+    /// Whether a signal to the group does not reach the command: it may have left the group.
+    fn is_apart(&self) -> bool {
+        let is_inside = || getpgid(Some(self.pid)).is_ok_and(|group| group == self.pid);
+        !self.is_over && (self.shares_group || !is_inside())
     }
 
     /// Sends a signal to the command and to all that it has started.
     pub fn signal_all(&mut self, signal: Signal) {
-        match self.shares_group {
-            false => self.signal(signal),
-            true => self.tree.signal(self.pid, signal),
-        }
+        // First of all: whoever has lost its parent is not found any more.
+        self.tree.look((!self.is_over).then_some(self.pid));
+        self.signal(signal);
+        let group = (!self.shares_group).then_some(self.pid);
+        self.tree.signal(signal, |pid, its_group| pid == self.pid || Some(its_group) == group);
     }
 
     /// Whether something of it is left, after the command itself has ended.
     pub fn has_remains(&mut self) -> bool {
-        match self.shares_group {
-            false => test_kill_process_group(self.pid).is_ok(),
-            true => self.tree.has_remains(),
-        }
+        let has_group = !self.shares_group && test_kill_process_group(self.pid).is_ok();
+        has_group || self.tree.has_remains()
     }
 }
 
@@ -157,7 +191,7 @@ fn cannot_run(command: &Command, error: &io::Error) -> Failure {
 }
 
 /// The exit status that stands for a command's end, as shells have it.
-pub fn code_of(status: ExitStatus) -> u8 {
+fn code_of(status: ExitStatus) -> u8 {
     let code = status.code().or_else(|| Some(i32::from(exit::SIGNALLED) + status.signal()?));
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(exit::SOFTWARE)
 }

@@ -1,6 +1,6 @@
 //! The line that a terminal shows while the lock is waited for.
 
-use std::io::{self, Write};
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
@@ -16,6 +16,7 @@ use crate::arguments::Run;
 use crate::member;
 use crate::news::{Inbox, News};
 use crate::output::{is_lively, quote, span};
+use crate::voice;
 
 /// A lock that is free by then is not worth a line.
 const FIRST: Duration = Duration::from_millis(200);
@@ -108,13 +109,13 @@ impl Picture<'_> {
         let width = if width == 0 { WIDTH } else { width };
         // A line that reaches the edge would go on in the next one.
         let text = cut(&self.text(), width - 1);
-        show(&format!("\r{text}\x1b[K"));
+        voice::picture(format!("\r{text}\x1b[K"));
         self.is_shown = true;
     }
 
     fn erase(&mut self) {
         if std::mem::take(&mut self.is_shown) {
-            show("\r\x1b[K");
+            voice::picture("\r\x1b[K".to_owned());
         }
     }
 
@@ -138,11 +139,6 @@ impl Picture<'_> {
     }
 }
 
-fn show(text: &str) {
-    let mut terminal = io::stderr().lock();
-    let _ = terminal.write_all(text.as_bytes()).and_then(|()| terminal.flush());
-}
-
 fn whole(time: Duration) -> String {
     span(Duration::from_secs(time.as_secs()))
 }
@@ -150,6 +146,7 @@ fn whole(time: Duration) -> String {
 fn trouble(error: &Error) -> String {
     match error.status() {
         Status::Unclear => "some members do not answer".to_owned(),
+        Status::Server | Status::Denied | Status::Auth => error.message().to_owned(),
         _ => "the server does not answer".to_owned(),
     }
 }

@@ -9,12 +9,14 @@ mod watch;
 use std::time::{Duration, Instant};
 
 use portalock::{Client, Lock, LockOptions, Mode, Status};
+use rustix::process::{Signal, getpid, kill_process};
 
 use crate::arguments::{OnLost, Run};
 use crate::exit;
 use crate::failure::{Failure, Outcome};
-use crate::news::Inbox;
+use crate::news::{Inbox, News, Notice};
 use crate::output::{quote, say, span};
+use crate::voice;
 
 use job::Job;
 use waiting::Entry;
@@ -37,6 +39,15 @@ pub fn run(client: &Client, arguments: &Run) -> Outcome {
     if arguments.verbose {
         say(&format!("{} acquired after {}", quote(&arguments.name), span(begun.elapsed())));
     }
+    voice::settle();
+    if let Some(code) = is_over(&lock, &inbox) {
+        let loss = let_go(&lock);
+        if code == exit::LOST {
+            let why = loss.unwrap_or_else(|| "it is lost".to_owned());
+            say(&format!("{}: {why}; the command was not run", quote(&arguments.name)));
+        }
+        return Ok(code);
+    }
     let outcome =
         Job::start(arguments, &lock).map(|job| Watch::new(job, arguments).until_it_ends(&inbox));
     let loss = let_go(&lock);
@@ -48,6 +59,24 @@ pub fn run(client: &Client, arguments: &Run) -> Outcome {
         say(&format!("{}: {loss}", quote(&arguments.name)));
     }
     Ok(if arguments.on_lost == OnLost::Ignore { code } else { exit::LOST })
+}
+
+/// Whether the run is over before its command was started, as the terminal or somebody else has asked for
+/// that since the wait, or the lock is lost already: the exit status.
+fn is_over(lock: &Lock, inbox: &Inbox) -> Option<u8> {
+    while let Some(news) = inbox.next(Some(Instant::now())) {
+        match news {
+            News::Signal(notice) if notice.is_end() => return Some(notice.code()),
+            News::Signal(Notice { signal: Signal::TSTP, .. }) => stop_here(),
+            _ => {}
+        }
+    }
+    (!lock.is_held()).then_some(exit::LOST)
+}
+
+/// Stops portalock itself, until the shell has it go on.
+fn stop_here() {
+    let _ = kill_process(getpid(), Signal::STOP);
 }
 
 fn options(arguments: &Run) -> Result<LockOptions, Failure> {

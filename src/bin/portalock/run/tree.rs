@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, getpgid, kill_process};
 
 /// A process; by its start it is told from a later one with the same number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -18,19 +18,25 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// Sends a signal to a process and to all below it, and to those found before who are still there.
-    pub fn signal(&mut self, root: Pid, signal: Signal) {
+    /// Looks for a process and all below it, and below those found before who are still there.
+    pub fn look(&mut self, root: Option<Pid>) {
         let present = Snapshot::take();
         self.found.retain(|process| present.holds(*process));
         let mut roots: Vec<_> = self.found.iter().map(|process| process.pid).collect();
-        roots.push(root.as_raw_nonzero().get());
+        roots.extend(root.map(|root| root.as_raw_nonzero().get()));
         while let Some(pid) = roots.pop() {
             self.found.extend(present.process(pid));
             let below = present.children.get(&pid).into_iter().flatten();
             roots.extend(below.filter(|child| self.found.insert(**child)).map(|child| child.pid));
         }
-        for process in &self.found {
-            if let Some(pid) = Pid::from_raw(process.pid) {
+    }
+
+    /// Sends a signal to those found, but for those who are said to have it already, by their number and
+    /// their group.
+    pub fn signal(&self, signal: Signal, has_it: impl Fn(Pid, Pid) -> bool) {
+        let pids = self.found.iter().filter_map(|process| Pid::from_raw(process.pid));
+        for pid in pids {
+            if getpgid(Some(pid)).is_ok_and(|group| !has_it(pid, group)) {
                 let _ = kill_process(pid, signal);
             }
         }
@@ -103,11 +109,11 @@ mod tests {
         let mut tree = Tree::default();
         let until = std::time::Instant::now() + std::time::Duration::from_secs(10);
         while tree.found.len() < 2 && std::time::Instant::now() < until {
-            tree.signal(Pid::from_child(&child), Signal::CONT);
+            tree.look(Some(Pid::from_child(&child)));
         }
         assert_eq!(tree.found.len(), 2);
         assert!(tree.has_remains());
-        tree.signal(Pid::from_child(&child), Signal::KILL);
+        tree.signal(Signal::KILL, |_, _| false);
         let _ = child.wait();
         while tree.has_remains() && std::time::Instant::now() < until {
             std::thread::yield_now();

@@ -12,6 +12,7 @@ use crate::exit;
 use crate::failure::Failure;
 use crate::news::{Inbox, News, Notice};
 use crate::output::{quote, say};
+use crate::voice;
 
 /// How long the server has to answer, when it is in doubt whether it is there at all.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(2);
@@ -128,6 +129,7 @@ impl Waiting<'_> {
             }
             Signal::TSTP => {
                 self.live.erase();
+                voice::settle();
                 let _ = kill_process(getpid(), Signal::STOP);
             }
             Signal::CONT | Signal::WINCH => self.live.draw(),

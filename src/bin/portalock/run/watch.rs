@@ -1,12 +1,12 @@
 //! Watches over a command that runs under the lock.
 
-use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 use portalock::Loss;
-use rustix::process::{Signal, getpid, kill_process};
+use rustix::process::Signal;
 
-use super::job::{Job, code_of};
+use super::job::{Job, Turn};
+use super::stop_here;
 use crate::arguments::{OnLost, Run};
 use crate::news::{Inbox, News, Notice};
 use crate::output::{quote, say};
@@ -14,10 +14,14 @@ use crate::output::{quote, say};
 /// How often those are looked after who are left of a command that has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
+/// How long after the start of the command a signal is taken for one from before it.
+const EARLY: Duration = Duration::from_millis(10);
+
 /// A command and what is to be done if its lock is lost.
 pub struct Watch<'a> {
     job: Job,
     arguments: &'a Run,
+    started: Instant,
     lost: bool,
     /// When what is left of it is killed.
     kill_at: Option<Instant>,
@@ -25,16 +29,20 @@ pub struct Watch<'a> {
 
 impl<'a> Watch<'a> {
     pub fn new(job: Job, arguments: &'a Run) -> Self {
-        Self { job, arguments, lost: false, kill_at: None }
+        Self { job, arguments, started: Instant::now(), lost: false, kill_at: None }
     }
 
     /// Passes signals on, ends the command if the lock is lost, and waits for its end: the exit status
     /// that stands for it, and whether the loss was told.
     pub fn until_it_ends(mut self, inbox: &Inbox) -> (u8, bool) {
         loop {
-            if let Some(status) = self.job.status() {
-                let code = self.ended(status);
-                return (code, self.lost);
+            match self.job.turn() {
+                Some(Turn::Ended(code)) => {
+                    self.end_remains(inbox);
+                    return (code, self.lost);
+                }
+                Some(Turn::Stopped) => self.stopped(),
+                None => {}
             }
             match inbox.next(self.kill_at) {
                 Some(News::Signal(notice)) => self.pass_on(notice),
@@ -46,18 +54,24 @@ impl<'a> Watch<'a> {
     }
 
     fn pass_on(&mut self, notice: Notice) {
-        let Notice { signal, from_terminal } = notice;
+        let Notice { signal, from_terminal, at } = notice;
         if signal == Signal::CHILD {
             return;
         }
-        let knows = from_terminal && self.job.shares_group();
+        // What came while it was being started may have come before it was there.
+        let is_early = at < self.started + EARLY;
+        let knows = from_terminal && self.job.shares_group() && !is_early;
         if !knows {
             self.job.signal(signal);
         }
-        // The shell takes a job for stopped only when all of it is. Elsewhere the command stops alone,
-        // and keeps its lock.
-        if signal == Signal::TSTP && self.job.shares_group() {
-            let _ = kill_process(getpid(), Signal::STOP);
+    }
+
+    /// The shell takes a job for stopped only when all of it is, and a command that goes on needs its lock:
+    /// portalock stops once the command has. Elsewhere the command stops alone, and keeps its lock.
+    fn stopped(&self) {
+        // One that is about to be killed needs somebody who does that.
+        if self.job.shares_group() && self.kill_at.is_none() {
+            stop_here();
         }
     }
 
@@ -70,16 +84,15 @@ impl<'a> Watch<'a> {
             OnLost::Ignore => "the command goes on without it",
             OnLost::Term | OnLost::Kill => "ending the command",
         };
-        say(&format!("{name} is lost: {}; {then}", loss.message));
-        if self.arguments.on_lost == OnLost::Ignore {
-            return;
+        if self.arguments.on_lost != OnLost::Ignore {
+            self.job.signal_all(Signal::TERM);
+            // One that is stopped would not hear of it.
+            self.job.signal_all(Signal::CONT);
         }
-        self.job.signal_all(Signal::TERM);
-        // One that is stopped would not hear of it.
-        self.job.signal_all(Signal::CONT);
         if self.arguments.on_lost == OnLost::Kill {
             self.kill_at = Some(Instant::now() + self.arguments.grace);
         }
+        say(&format!("{name} is lost: {}; {then}", loss.message));
     }
 
     fn kill(&mut self) {
@@ -89,15 +102,29 @@ impl<'a> Watch<'a> {
 
     /// The command itself has ended. What it has started and left behind may go on, but not without the
     /// lock.
-    fn ended(&mut self, status: ExitStatus) -> u8 {
+    fn end_remains(&mut self, inbox: &Inbox) {
+        let mut was_asked = false;
         while let Some(at) = self.kill_at
             && self.job.has_remains()
         {
-            match Instant::now() < at {
-                true => std::thread::sleep(LOOK_EVERY),
-                false => self.kill(),
+            match inbox.next(Some(at.min(Instant::now() + LOOK_EVERY))) {
+                // Whoever asks twice means it.
+                Some(News::Signal(notice)) if notice.is_end() && was_asked => self.kill(),
+                Some(News::Signal(notice)) => {
+                    was_asked |= notice.is_end();
+                    self.pass_to_remains(notice);
+                }
+                Some(_) => {}
+                None if Instant::now() < at => {}
+                None => self.kill(),
             }
         }
-        code_of(status)
+    }
+
+    fn pass_to_remains(&mut self, notice: Notice) {
+        let knows = notice.from_terminal && self.job.shares_group();
+        if notice.signal != Signal::CHILD && !knows {
+            self.job.signal_all(notice.signal);
+        }
     }
 }
