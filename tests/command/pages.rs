@@ -63,6 +63,19 @@ fn who_asks_for_nothing_is_shown_the_help() {
     assert!(ended.err.contains("redis://[USER[:PASSWORD]@]HOST"), "{}", ended.err);
 }
 
+/// On a terminal that is known by the variable alone, as where all goes to a pager.
+#[test]
+fn help_is_as_wide_as_it_is_told() {
+    let server = Server::start();
+    let mut program = portalock(&server).args(&["holders", "--help"]);
+    program.env("COLUMNS", "60");
+    let page = program.run().out;
+    let exits = page.split_once("Exit status:\n").unwrap().1.split("\n\n").next().unwrap();
+    assert!(exits.lines().count() > rows(&page, "Exit status").len(), "{exits}");
+    let is_below = |line: &str| line.starts_with("      ") || line.as_bytes()[2].is_ascii_digit();
+    assert!(exits.lines().all(|line| line.len() <= 60 && is_below(line)), "{exits}");
+}
+
 /// Each command line that is shown as an example is one that is understood.
 #[test]
 fn examples_of_the_help_can_be_run() {

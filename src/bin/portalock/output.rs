@@ -1,6 +1,7 @@
 //! What the person is told.
 
 use std::io::{self, IsTerminal, Write};
+use std::os::fd::AsFd;
 use std::time::Duration;
 
 use rustix::termios::tcgetwinsize;
@@ -44,10 +45,16 @@ pub fn stdout_is_lively() -> bool {
     io::stdout().is_terminal() && !is_dumb()
 }
 
-/// How many columns the terminal has that help is shown on, if it is one and says so.
+/// How many columns help has to fit into, if anybody says so: looked for where clap looks.
 pub fn columns() -> Option<usize> {
-    let size = tcgetwinsize(io::stdout()).ok()?;
-    (size.ws_col > 0).then(|| size.ws_col.into())
+    let own = columns_of(io::stdout()).or_else(|| columns_of(io::stderr()));
+    let variable = || std::env::var("COLUMNS").ok()?.parse().ok();
+    own.or_else(|| columns_of(io::stdin())).or_else(variable)
+}
+
+fn columns_of(terminal: impl AsFd) -> Option<usize> {
+    let size = tcgetwinsize(terminal).ok()?;
+    (size.ws_col > 0 && size.ws_row > 0).then(|| size.ws_col.into())
 }
 
 fn is_dumb() -> bool {
