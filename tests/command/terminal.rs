@@ -69,6 +69,19 @@ fn it_is_drawn_once_a_second_and_cut_to_the_width() {
 }
 
 #[test]
+fn a_long_label_leaves_the_times_on_the_line() {
+    let server = Server::start();
+    let _holder = holder(&server, &["--label", &"label".repeat(50)]);
+    let mut terminal = on_terminal(&server, 120, &["run", "-w", "2.5", "x", "true"]);
+    assert_eq!(terminal.finish(), Some(1));
+    let lines = drawings(&terminal.shown);
+    let whole =
+        |line: &&String| line.contains("label") && line.contains("… (") && line.ends_with("s left");
+    let line = lines.iter().find(whole).unwrap_or_else(|| panic!("{lines:?}"));
+    assert!(line.contains(") for ") && line.chars().count() == 119, "{line:?}");
+}
+
+#[test]
 fn a_lock_that_is_free_shows_nothing() {
     let server = Server::start();
     let mut terminal = on_terminal(&server, 80, &["run", "x", "true"]);

@@ -29,6 +29,8 @@ const PER_MEMBER: Duration = Duration::from_millis(50);
 const PATIENCE: Duration = Duration::from_secs(1);
 /// Of a terminal that does not say how wide it is.
 const WIDTH: usize = 80;
+/// So many columns of a label are always left.
+const LEAST: usize = 4;
 
 /// The line, if there is a terminal to show it.
 pub struct Live<'a> {
@@ -108,7 +110,9 @@ impl Picture<'_> {
         let width = tcgetwinsize(io::stderr()).map_or(0, |size| usize::from(size.ws_col));
         let width = if width == 0 { WIDTH } else { width };
         // A line that reaches the edge would go on in the next one.
-        let text = cut(&self.text(), width - 1);
+        let columns = width - 1;
+        let excess = columns_of(&self.text(0)).saturating_sub(columns);
+        let text = cut(&self.text(excess), columns);
         voice::picture(format!("\r{text}\x1b[K"));
         self.is_shown = true;
     }
@@ -119,7 +123,8 @@ impl Picture<'_> {
         }
     }
 
-    fn text(&self) -> String {
+    /// The whole line, with a label that takes so many columns less.
+    fn text(&self, less: usize) -> String {
         let waited = self.begun.elapsed();
         let mut parts = vec![format!("waiting for {}", quote(&self.arguments.name))];
         match &self.members {
@@ -127,7 +132,7 @@ impl Picture<'_> {
             Some(Ok(members)) => {
                 let own = self.lock.holder_id().unwrap_or_default();
                 parts.extend(place(members, &own));
-                parts.push(inside(members, &own, member::now_ms()));
+                parts.push(inside(members, &own, member::now_ms(), less));
             }
             Some(Err(error)) => parts.push(trouble(error)),
         }
@@ -159,14 +164,14 @@ fn place(members: &[Holder], own: &str) -> Option<String> {
     Some(format!("{} of {count} in line", at + 1))
 }
 
-/// Who holds it.
-fn inside(members: &[Holder], own: &str, now_ms: u64) -> String {
+/// Who holds it. The times say more than the end of a label, which is taken off first.
+fn inside(members: &[Holder], own: &str, now_ms: u64, less: usize) -> String {
     let mut holders =
         members.iter().filter(|member| member.state == State::Held && member.id != own);
     let Some(first) = holders.next() else {
         return "nobody holds it".to_owned();
     };
-    let mut text = format!("held by {}", member::who(first));
+    let mut text = format!("held by {}", shortened(first, less));
     match holders.count() {
         0 => {}
         1 => text += " and another",
@@ -176,6 +181,26 @@ fn inside(members: &[Holder], own: &str, now_ms: u64) -> String {
         text += &format!(" for {}", whole(age));
     }
     text
+}
+
+fn shortened(member: &Holder, less: usize) -> String {
+    let mut shown = member.clone();
+    shown.label = member.label.as_deref().map(|label| shorten(label, less));
+    member::who(&shown)
+}
+
+/// A text that takes so many columns less, with a mark where it ends; of a long one a little is left.
+fn shorten(text: &str, less: usize) -> String {
+    let columns = columns_of(text);
+    if less == 0 || columns <= LEAST {
+        return text.to_owned();
+    }
+    let kept = columns.saturating_sub(less).max(LEAST);
+    cut(text, kept - 1) + "\u{2026}"
+}
+
+fn columns_of(text: &str) -> usize {
+    text.chars().map(|c| c.width().unwrap_or(0)).sum()
 }
 
 /// As much of a text as fits into so many columns.
@@ -236,10 +261,19 @@ mod tests {
             [member("a", State::Held), member("b", State::Waiting), member("c", State::Waiting)];
         assert_eq!(place(&members, "c").as_deref(), Some("2 of 2 in line"));
         assert_eq!(place(&members, "d"), None);
-        assert_eq!(inside(&members, "c", 66_000), "held by reporter (host:7) for 1m 5s");
-        assert_eq!(inside(&members[1..], "c", 66_000), "nobody holds it");
+        assert_eq!(inside(&members, "c", 66_000, 0), "held by reporter (host:7) for 1m 5s");
+        assert_eq!(inside(&members[1..], "c", 66_000, 0), "nobody holds it");
         let two = [members[0].clone(), members[0].clone()];
-        assert_eq!(inside(&two, "c", 500), "held by reporter (host:7) and another for 0s");
+        assert_eq!(inside(&two, "c", 500, 0), "held by reporter (host:7) and another for 0s");
+    }
+
+    #[test]
+    fn a_label_is_shortened_first() {
+        let members = [member("a", State::Held)];
+        assert_eq!(inside(&members, "c", 66_000, 2), "held by repor… (host:7) for 1m 5s");
+        assert_eq!(inside(&members, "c", 66_000, 99), "held by rep… (host:7) for 1m 5s");
+        assert_eq!(shorten("日本語だ", 1), "日本語…");
+        assert_eq!(shorten("abcd", 3), "abcd");
     }
 
     #[test]
