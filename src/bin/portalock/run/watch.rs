@@ -15,7 +15,7 @@ use crate::output::{quote, say};
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// How long after the start of the command a signal is taken for one from before it.
-const EARLY: Duration = Duration::from_millis(10);
+const EARLY: Duration = Duration::from_millis(1);
 
 /// A command and what is to be done if its lock is lost.
 pub struct Watch<'a> {
