@@ -48,8 +48,9 @@ pub fn run(client: &Client, arguments: &Run) -> Outcome {
         }
         return Ok(code);
     }
-    let outcome =
-        Job::start(arguments, &lock).map(|job| Watch::new(job, arguments).until_it_ends(&inbox));
+    let begun = Instant::now();
+    let outcome = Job::start(arguments, &lock)
+        .map(|job| Watch::new(job, arguments, begun).until_it_ends(&inbox));
     let loss = let_go(&lock);
     let (code, is_told) = outcome?;
     let Some(loss) = loss else {

@@ -14,22 +14,20 @@ use crate::output::{quote, say};
 /// How often those are looked after who are left of a command that has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// How long after the start of the command a signal is taken for one from before it.
-const EARLY: Duration = Duration::from_millis(1);
-
 /// A command and what is to be done if its lock is lost.
 pub struct Watch<'a> {
     job: Job,
     arguments: &'a Run,
-    started: Instant,
+    /// Just before it was started.
+    begun: Instant,
     lost: bool,
     /// When what is left of it is killed.
     kill_at: Option<Instant>,
 }
 
 impl<'a> Watch<'a> {
-    pub fn new(job: Job, arguments: &'a Run) -> Self {
-        Self { job, arguments, started: Instant::now(), lost: false, kill_at: None }
+    pub fn new(job: Job, arguments: &'a Run, begun: Instant) -> Self {
+        Self { job, arguments, begun, lost: false, kill_at: None }
     }
 
     /// Passes signals on, ends the command if the lock is lost, and waits for its end: the exit status
@@ -58,9 +56,9 @@ impl<'a> Watch<'a> {
         if signal == Signal::CHILD {
             return;
         }
-        // What came while it was being started may have come before it was there.
-        let is_early = at < self.started + EARLY;
-        let knows = from_terminal && self.job.shares_group() && !is_early;
+        // What came before it was there has not reached it. Nothing must reach it twice: a second Ctrl-Z would
+        // stop it again when it goes on.
+        let knows = from_terminal && self.job.shares_group() && at >= self.begun;
         if !knows {
             self.job.signal(signal);
         }
