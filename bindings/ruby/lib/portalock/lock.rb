@@ -256,23 +256,12 @@ module Portalock
     # Not to be interrupted: it has to be known whether it was started.
     def start(attempt, pointer, mode, timeout)
       @inbox.expect(attempt)
-      held = begin_or_start(pointer, mode, timeout)
+      Native.call(:pl_lock_acquire_start, pointer, mode, timeout, Native::NO_CALLBACK)
       attempt.under_way!
-      return @inbox.granted(attempt) if held
-
       @inbox.look if attempt.overlooked?
     rescue Error
       @inbox.forget(attempt)
       raise
-    end
-
-    # Asks the server in here, which takes 3 ms at the most, unless other fibers would have to wait for that.
-    # @return [Boolean] whether it is held: otherwise its end will be told
-    def begin_or_start(pointer, mode, timeout)
-      return Native.fetch(:pl_lock_acquire_begin, :bool, pointer, mode, timeout) unless Fiber.current_scheduler
-
-      Native.call(:pl_lock_acquire_start, pointer, mode, timeout, Native::NO_CALLBACK)
-      false
     end
 
     # After an interrupt: what was begun is undone. If it is granted meanwhile, the pump gives it back; so

@@ -67,7 +67,6 @@ module Portalock
 
     fallible :pl_lock_new, %i[pointer string pointer pointer]
     fallible :pl_lock_acquire_start, [:pointer, :int32, :int64, AcquiredCallback.by_value]
-    fallible :pl_lock_acquire_begin, %i[pointer int32 int64 pointer], blocking: true
     fallible :pl_lock_release, %i[pointer]
     fallible :pl_lock_release_wait, %i[pointer int64], blocking: true
     attach_function :pl_lock_cancel, [:pointer], :void
