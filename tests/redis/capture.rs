@@ -6,8 +6,9 @@ use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex};
 
-use crate::support::{Server, wait_until};
-use crate::{LONG, lone_lock, ms, wait};
+use crate::concepts::{hand_over, monitor};
+use crate::lone_lock;
+use crate::support::Server;
 
 const PAGE: &str = include_str!("../../docs/hand-over.md");
 
@@ -168,34 +169,12 @@ struct Capture {
     executed: Vec<String>,
 }
 
-/// The commands that are executed from now on, each with the address that it came from.
-fn monitor(server: &Server) -> BufReader<UnixStream> {
-    let mut stream = UnixStream::connect(server.socket()).unwrap();
-    stream.set_read_timeout(Some(ms(500))).unwrap();
-    stream.write_all(b"MONITOR\r\n").unwrap();
-    let mut lines = BufReader::new(stream);
-    lines.read_line(&mut String::new()).unwrap();
-    lines
-}
-
 fn capture() -> Capture {
     let server = Server::start();
     let monitored = monitor(&server);
     let taps = [(); 2].map(|()| Tap::before(server.port()));
     let [ann, bob] = taps.each_ref().map(|tap| lone_lock(&tap.url(), "jobs"));
-    ann.acquire(wait(5_000)).unwrap();
-    let ids = std::thread::scope(|scope| {
-        let waiting = scope.spawn(|| bob.acquire(wait(20_000)));
-        assert!(wait_until(LONG, || server.members("jobs") == 2));
-        std::thread::sleep(ms(200));
-        let ids =
-            [(&ann, "ann"), (&bob, "bob")].map(|(lock, name)| (lock.holder_id().unwrap(), name));
-        ann.release_wait(LONG).unwrap();
-        waiting.join().unwrap().unwrap();
-        ids
-    });
-    std::thread::sleep(ms(100));
-    bob.release_wait(LONG).unwrap();
+    let ids = hand_over(&server, &ann, &bob);
     let executed = executed(monitored, &ids);
     let [ann, bob] = taps.map(|tap| {
         let lines = essential(frames(&tap.pieces.lock().unwrap()));

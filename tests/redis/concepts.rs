@@ -16,7 +16,7 @@ fn documented() -> Vec<&'static str> {
 }
 
 /// What is executed, line by line, from now until the server ends.
-fn monitor(server: &Server) -> BufReader<UnixStream> {
+pub fn monitor(server: &Server) -> BufReader<UnixStream> {
     let mut stream = UnixStream::connect(server.socket()).unwrap();
     stream.set_read_timeout(Some(ms(500))).unwrap();
     stream.write_all(b"MONITOR\r\n").unwrap();
@@ -58,7 +58,7 @@ fn line(
 }
 
 /// Ann holds, Bob waits, she leaves, he holds and leaves.
-fn hand_over(server: &Server, ann: &Lock, bob: &Lock) -> [(String, &'static str); 2] {
+pub fn hand_over(server: &Server, ann: &Lock, bob: &Lock) -> [(String, &'static str); 2] {
     ann.acquire(wait(5_000)).unwrap();
     let ids = std::thread::scope(|scope| {
         let waiting = scope.spawn(|| bob.acquire(wait(20_000)));
