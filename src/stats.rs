@@ -1,5 +1,6 @@
 //! What a client has done so far, in numbers.
 
+use std::ffi::CStr;
 use std::fmt;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -34,6 +35,25 @@ const BOUNDS_US: [u64; 16] = [
 const DIGITS: u8 = 2;
 /// What a percentage of 0 is taken for.
 const LEAST: f64 = 1e-9;
+
+/// The names of the numbers, in the order of [`Stats::numbers`] and of the `PL_STAT_…` constants.
+pub(crate) const NAMES: [&CStr; 15] = [
+    c"acquires",
+    c"locked",
+    c"timeouts",
+    c"cancelled",
+    c"failed",
+    c"waits",
+    c"hand_overs",
+    c"losses",
+    c"reaps",
+    c"health_checks",
+    c"connections",
+    c"held",
+    c"waiting",
+    c"wait_sum_us",
+    c"wait_max_us",
+];
 
 /// What a client has done since it was made, as of one moment. Counts only go up; `held` and `waiting` are
 /// how it stands. Each number is exact; while others work, two of them may be a moment apart.
@@ -70,6 +90,34 @@ pub struct Stats {
     pub waiting: u64,
     /// How long acquires had to wait.
     pub waits: Waits,
+}
+
+impl Stats {
+    /// The single numbers, each with the name that it has in every language. Spans are microseconds.
+    pub fn numbers(&self) -> impl Iterator<Item = (&'static str, u64)> + use<> {
+        let names = NAMES.iter().map(|name| name.to_str().unwrap_or_default());
+        names.zip(self.values())
+    }
+
+    pub(crate) fn values(&self) -> [u64; NAMES.len()] {
+        [
+            self.acquires,
+            self.locked,
+            self.timeouts,
+            self.cancelled,
+            self.failed,
+            self.waits.count,
+            self.hand_overs,
+            self.losses,
+            self.reaps,
+            self.health_checks,
+            self.connections,
+            self.held,
+            self.waiting,
+            self.waits.sum_us,
+            self.waits.max_us,
+        ]
+    }
 }
 
 /// How long acquires had to wait, those that had to: somebody came first, or did not answer. From the call to

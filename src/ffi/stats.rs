@@ -8,7 +8,7 @@ use super::client::pl_client;
 use super::error::pl_error;
 use super::handle::{get, make, opaque, take, with};
 use super::status::pl_status;
-use crate::stats::Stats;
+use crate::stats::{NAMES, Stats};
 
 /// The numbers of a client at one moment. Immutable, so it may be read from several threads at once.
 pub struct pl_stats {
@@ -59,25 +59,6 @@ pub const PL_STAT_WAIT_SUM_US: pl_stat = 14;
 /// The longest wait so far, in microseconds: a gauge.
 pub const PL_STAT_WAIT_MAX_US: pl_stat = 15;
 
-/// The names of the numbers, from `PL_STAT_ACQUIRES` on.
-const NAMES: [&std::ffi::CStr; 15] = [
-    c"acquires",
-    c"locked",
-    c"timeouts",
-    c"cancelled",
-    c"failed",
-    c"waits",
-    c"hand_overs",
-    c"losses",
-    c"reaps",
-    c"health_checks",
-    c"connections",
-    c"held",
-    c"waiting",
-    c"wait_sum_us",
-    c"wait_max_us",
-];
-
 /// Reads what a client, with the locks made from it, has done since it was made. Sends nothing, does not
 /// block, and is cheap: some kilobytes are copied. Each number is exact; while others work, two of them may be a
 /// moment apart.
@@ -103,6 +84,12 @@ fn look<T>(stats: *const pl_stats, otherwise: T, what: impl FnOnce(&Stats) -> T)
     shield(None, || with(stats, |stats| what(stats)).ok()).unwrap_or(otherwise)
 }
 
+/// What belongs to one of the numbers, which begin at 1.
+fn of<T>(all: &[T], which: pl_stat) -> Option<&T> {
+    let at = usize::try_from(which).ok()?.checked_sub(1)?;
+    all.get(at)
+}
+
 fn us(span: Duration) -> u64 {
     u64::try_from(span.as_micros()).unwrap_or(u64::MAX)
 }
@@ -118,24 +105,7 @@ fn signed(us: u64) -> i64 {
 /// @return the number; 0 for one that this version does not know, and of `NULL`
 #[unsafe(no_mangle)]
 pub extern "C" fn pl_stats_value(stats: *const pl_stats, which: pl_stat) -> u64 {
-    look(stats, 0, |stats| match which {
-        PL_STAT_ACQUIRES => stats.acquires,
-        PL_STAT_LOCKED => stats.locked,
-        PL_STAT_TIMEOUTS => stats.timeouts,
-        PL_STAT_CANCELLED => stats.cancelled,
-        PL_STAT_FAILED => stats.failed,
-        PL_STAT_WAITS => stats.waits.count(),
-        PL_STAT_HAND_OVERS => stats.hand_overs,
-        PL_STAT_LOSSES => stats.losses,
-        PL_STAT_REAPS => stats.reaps,
-        PL_STAT_HEALTH_CHECKS => stats.health_checks,
-        PL_STAT_CONNECTIONS => stats.connections,
-        PL_STAT_HELD => stats.held,
-        PL_STAT_WAITING => stats.waiting,
-        PL_STAT_WAIT_SUM_US => us(stats.waits.sum()),
-        PL_STAT_WAIT_MAX_US => us(stats.waits.max()),
-        _ => 0,
-    })
+    look(stats, 0, |stats| of(&stats.values(), which).copied().unwrap_or(0))
 }
 
 /// The name of a number, in small letters with underscores, such as `"hand_overs"` for
@@ -145,9 +115,7 @@ pub extern "C" fn pl_stats_value(stats: *const pl_stats, which: pl_stat) -> u64 
 /// Returns a string that lives for ever.
 #[unsafe(no_mangle)]
 pub extern "C" fn pl_stat_name(which: pl_stat) -> *const c_char {
-    let at = usize::try_from(which).ok().and_then(|which| which.checked_sub(1));
-    let name = at.and_then(|at| NAMES.get(at));
-    name.map_or(std::ptr::null(), |name| name.as_ptr())
+    of(&NAMES, which).map_or(std::ptr::null(), |name| name.as_ptr())
 }
 
 /// How long a wait took that so many percent of all did not exceed, 1 % at most above the true value.

@@ -99,30 +99,12 @@ fn usage_as_text(usage: &Usage) -> String {
     text
 }
 
-/// By the names that the C interface gives them.
+/// Those that the library names, and percentiles of the waits.
 fn numbers(stats: &Stats) -> Vec<(&'static str, u64)> {
-    let us = |span: Duration| u64::try_from(span.as_micros()).unwrap_or(u64::MAX);
-    let waits = &stats.waits;
-    vec![
-        ("acquires", stats.acquires),
-        ("locked", stats.locked),
-        ("timeouts", stats.timeouts),
-        ("cancelled", stats.cancelled),
-        ("failed", stats.failed),
-        ("waits", waits.count()),
-        ("hand_overs", stats.hand_overs),
-        ("losses", stats.losses),
-        ("reaps", stats.reaps),
-        ("health_checks", stats.health_checks),
-        ("connections", stats.connections),
-        ("held", stats.held),
-        ("waiting", stats.waiting),
-        ("wait_sum_us", us(waits.sum())),
-        ("wait_max_us", us(waits.max())),
-        ("wait_p50_us", us(waits.percentile(50.0))),
-        ("wait_p90_us", us(waits.percentile(90.0))),
-        ("wait_p99_us", us(waits.percentile(99.0))),
-    ]
+    let percentiles = [("wait_p50_us", 50.0), ("wait_p90_us", 90.0), ("wait_p99_us", 99.0)];
+    let us =
+        |percent| u64::try_from(stats.waits.percentile(percent).as_micros()).unwrap_or(u64::MAX);
+    stats.numbers().chain(percentiles.map(|(name, percent)| (name, us(percent)))).collect()
 }
 
 fn as_json(findings: &[Finding], usage: Option<&Usage>) -> Value {
