@@ -3,12 +3,12 @@
 use std::time::{Duration, Instant};
 
 use portalock::{Client, Error, Lock, Status, Wait};
-use rustix::process::{Signal, getpid, kill_process};
+use rustix::process::Signal;
 
 use super::job::NAME_VARIABLE;
 use super::live::Live;
+use super::stop_here;
 use crate::arguments::Run;
-use crate::exit;
 use crate::failure::Failure;
 use crate::news::{Inbox, News, Notice};
 use crate::output::{quote, say};
@@ -79,7 +79,7 @@ struct Waiting<'a> {
     /// Whether the server was there once.
     was_reached: bool,
     /// What has ended the waiting.
-    signal: Option<Signal>,
+    signal: Option<Notice>,
     /// Why it was given up.
     failure: Option<Error>,
 }
@@ -105,8 +105,7 @@ impl Waiting<'_> {
         if let Some(signal) = self.signal {
             // It may have been granted in the same moment.
             let _ = self.lock.release();
-            let number = u8::try_from(signal.as_raw()).unwrap_or_default();
-            return Ok(Entry::GivenUp(exit::SIGNALLED + number));
+            return Ok(Entry::GivenUp(signal.code()));
         }
         let Err(error) = outcome else {
             return Ok(Entry::Held);
@@ -123,14 +122,14 @@ impl Waiting<'_> {
 
     fn heed(&mut self, notice: Notice) {
         match notice.signal {
-            Signal::TERM | Signal::INT | Signal::HUP | Signal::QUIT => {
-                self.signal.get_or_insert(notice.signal);
+            _ if notice.is_end() => {
+                self.signal.get_or_insert(notice);
                 self.lock.cancel();
             }
             Signal::TSTP => {
                 self.live.erase();
                 voice::settle();
-                let _ = kill_process(getpid(), Signal::STOP);
+                stop_here();
             }
             Signal::CONT | Signal::WINCH => self.live.draw(),
             _ => {}
