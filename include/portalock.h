@@ -255,9 +255,9 @@ typedef int32_t pl_log_level;
  * What takes the lines of the log. Behind the words of a line stand its fields, as ` key=value`: `channel`,
  * the lock's name; `holder`, the holder id of the acquire that it is about; `state`, how that stands (`waiting`,
  * `held`, `released`, `lost`, `failed`), and others. A value with spaces, quotes, `=` or other than ASCII is in
- * double quotes, and escaped as in Rust. A later version may add fields and lines. `call` may come from any thread, also from several at once, must not
- * call back into the library, must not take long (it may be the keep-alive thread that calls), and must not throw
- * or jump out. `drop` is called exactly once, when the
+ * double quotes, and escaped as in Rust. A later version may add fields and lines. `call` may come from any
+ * thread, also from several at once, must not call back into the library, must not take long (it may be the
+ * keep-alive thread that calls), and must not throw or jump out. `drop` is called exactly once, when the
  * handler will not be called any more.
  */
 typedef struct pl_log_handler {

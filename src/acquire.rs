@@ -13,10 +13,10 @@ use crate::error::{Error, Result, Status};
 use crate::events::EventKind;
 use crate::keeper::{Attempt, Bell, Keeper, Line, Stopped, Task, Tenant, lock};
 use crate::options::Wait;
-use crate::protocol::{Contender, HolderId, Mode, Names, Stop, Timing};
+use crate::protocol::{Contender, Mode, Names, Stop, Timing};
 use crate::pursuit::{Next, Pursuit, is_passing, worth_another};
 use crate::stamp::Stamp;
-use crate::standing::{Kind, Shared, Stage, Watcher};
+use crate::standing::{Kind, Or, Shared, Stage, Watcher};
 
 /// How long the calling thread serves its own connection before it leaves it to the keeper, where it does
 /// not go on doing so.
@@ -96,7 +96,8 @@ impl Acquire {
         };
         let patience =
             shared.client.connect_timeout().saturating_add(options.unavailable_timeout * 2);
-        let pursuit = Pursuit::new(wait, patience, Instant::now());
+        let now = Instant::now();
+        let pursuit = Pursuit::new(wait, patience, now);
         let mut stage = shared.stage();
         if shared.is_closed() {
             return Err(Error::new(Status::Invalid, "the lock was closed before"));
@@ -108,7 +109,7 @@ impl Acquire {
         stage.kind = Kind::Acquiring;
         stage.cancelled = false;
         stage.id = None;
-        stage.begun = Some(Instant::now());
+        stage.begun = Some(now);
         stage.waited = false;
         drop(stage);
         shared.client.counters().begins();
@@ -235,7 +236,7 @@ impl Acquire {
         if self.trouble != status && is_passing(error.status()) {
             self.trouble = status;
             let channel = self.shared.names.channel();
-            let holder = id_text(self.shared.id());
+            let holder = Or(self.shared.id());
             log::info!(channel, holder:%, state = "waiting", status:? = error.status(); "going on after: {error}");
             self.shared.report(EventKind::Trouble(error.clone()));
         }
@@ -247,7 +248,7 @@ impl Acquire {
         if let Err(error) = &outcome {
             stage.failed(error.status(), self.shared.client.counters());
             let channel = self.shared.names.channel();
-            let holder = id_text(stage.id);
+            let holder = Or(stage.id);
             log::info!(channel, holder:%, state = "failed", status:? = error.status(); "{error}");
             stage.kind = Kind::Idle;
             stage.line = None;
@@ -356,6 +357,11 @@ impl Acquire {
         if options.fencing { tenant.fenced() } else { tenant }
     }
 
+    /// Whether somebody comes first, and it was not to wait.
+    fn is_queued(&self, stage: &Stage) -> bool {
+        self.pursuit.is_once() && stage.ahead.is_some()
+    }
+
     /// Looks whether an attempt has ended, and ends it if its time is up; `None` if it goes on.
     fn conclude(
         &self,
@@ -372,7 +378,7 @@ impl Acquire {
             let at_once = at_once && worth_another(error.status());
             return Some(Err(Failure { error, at_once }));
         }
-        let queued = self.pursuit.is_once() && stage.ahead.is_some();
+        let queued = self.is_queued(&stage);
         let cancelled = stage.cancelled;
         if !cancelled && !queued && !self.pursuit.is_overdue(now) {
             return None;
@@ -423,7 +429,7 @@ impl Attempt for Watched<'_> {
 
     fn has_news(&self) -> bool {
         let stage = self.acquire.shared.stage();
-        let queued = self.acquire.pursuit.is_once() && stage.ahead.is_some();
+        let queued = self.acquire.is_queued(&stage);
         stage.has_granted(self.ticket) || stage.failure.is_some() || stage.cancelled || queued
     }
 
@@ -445,11 +451,6 @@ impl Watcher for Bell {
     fn wake(&self) {
         self.ring();
     }
-}
-
-/// As the log has it; empty where there is none yet.
-fn id_text(id: Option<HolderId>) -> String {
-    id.map_or_else(String::new, |id| id.to_string())
 }
 
 fn cancelled_error() -> Error {

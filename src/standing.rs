@@ -353,7 +353,7 @@ impl Stage {
 }
 
 /// An id for the log.
-struct Or(Option<HolderId>);
+pub(crate) struct Or(pub(crate) Option<HolderId>);
 
 impl fmt::Display for Or {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -398,8 +398,9 @@ impl Landlord for Shared {
                 stage.checked = None;
                 self.held.store(true, Ordering::Release);
                 counters.holds(stage.freed);
-                counters.ends(Status::Ok, stage.wait());
-                let waited_ms = stage.wait().map_or(0, |wait| wait.as_millis());
+                let waited = stage.wait();
+                counters.ends(Status::Ok, waited);
+                let waited_ms = waited.map_or(0, |wait| wait.as_millis());
                 log::info!(
                     channel = self.names.channel(), holder:% = id, state = "held", waited_ms;
                     "acquired"
