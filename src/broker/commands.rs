@@ -31,14 +31,14 @@ impl Commands {
     pub(super) fn login(&mut self, endpoint: &Endpoint) {
         let mut hello = cmd("HELLO");
         hello.arg(3);
-        if endpoint.user.is_some() || endpoint.password.is_some() {
+        if endpoint.login.user.is_some() || endpoint.login.password.is_some() {
             // Who has no password is let in with any, and who has one is refused without it.
-            let password = endpoint.password.as_deref().unwrap_or_default();
+            let password = endpoint.login.password.as_deref().unwrap_or_default();
             hello.arg("AUTH").arg(endpoint.user()).arg(password);
         }
         self.push(Expect::Hello, &hello);
-        if endpoint.db != 0 {
-            self.push(Expect::Login, cmd("SELECT").arg(endpoint.db));
+        if endpoint.login.db != 0 {
+            self.push(Expect::Login, cmd("SELECT").arg(endpoint.login.db));
         }
         for (key, value) in [("LIB-NAME", "portalock"), ("LIB-VER", env!("CARGO_PKG_VERSION"))] {
             self.push(Expect::Courtesy, cmd("CLIENT").arg("SETINFO").arg(key).arg(value));

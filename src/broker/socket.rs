@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use socket2::{Domain, SockAddr, Socket, TcpKeepalive, Type};
 
-use super::endpoint::Route;
+use super::endpoint::{Place, Route};
 use super::link::Transport;
 use crate::fork::{Generation, sockets};
 
@@ -81,16 +81,16 @@ pub(crate) struct Wire {
 impl Wire {
     /// Begins to connect; nothing waits.
     pub(crate) fn dial(route: &Route) -> io::Result<Self> {
-        let (domain, tcp) = match route {
-            Route::Tcp(address) => (Domain::for_address(*address), true),
-            Route::Unix(_) => (Domain::UNIX, false),
+        let (domain, tcp) = match &route.place {
+            Place::Tcp(address) => (Domain::for_address(*address), true),
+            Place::Unix(_) => (Domain::UNIX, false),
         };
         let socket = OwnSocket::open(domain)?;
         socket.set_nonblocking(true)?;
         if tcp {
             socket.set_tcp_nodelay(true)?;
         }
-        let connected = match socket.connect(&address_of(route)?) {
+        let connected = match socket.connect(&address_of(&route.place)?) {
             Ok(()) => true,
             Err(error) if error.raw_os_error() == Some(libc::EINPROGRESS) => false,
             Err(error) => return Err(error),
@@ -149,10 +149,10 @@ impl Transport for Wire {
     }
 }
 
-fn address_of(route: &Route) -> io::Result<SockAddr> {
-    match route {
-        Route::Tcp(address) => Ok((*address).into()),
-        Route::Unix(path) => SockAddr::unix(path),
+fn address_of(place: &Place) -> io::Result<SockAddr> {
+    match place {
+        Place::Tcp(address) => Ok((*address).into()),
+        Place::Unix(path) => SockAddr::unix(path),
     }
 }
 
@@ -203,7 +203,11 @@ mod tests {
     #[cfg(target_os = "linux")]
     fn a_silent_peer_is_given_up_after_about_the_patience() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let wire = Wire::dial(&Route::Tcp(listener.local_addr().unwrap())).unwrap();
+        let wire = Wire::dial(&Route {
+            place: Place::Tcp(listener.local_addr().unwrap()),
+            host: "".into(),
+        })
+        .unwrap();
         for seconds in [20, 11, 4] {
             let patience = Duration::from_secs(seconds);
             wire.tune(patience);

@@ -1,0 +1,140 @@
+//! Where the server is and how to log in there.
+
+mod server;
+mod url;
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use server::Server;
+
+use crate::error::Result;
+
+/// A server, or how to find one, and a login. Shown without the login.
+#[derive(Clone)]
+pub(crate) struct Endpoint {
+    target: Target,
+    pub(super) login: Login,
+}
+
+/// Who logs in, and into which database.
+#[derive(Clone, Default)]
+pub(super) struct Login {
+    pub(super) user: Option<String>,
+    pub(super) password: Option<String>,
+    pub(super) db: i64,
+}
+
+/// What a URL leads to.
+#[derive(Clone)]
+enum Target {
+    /// One server.
+    Server(Server),
+}
+
+/// One way to a server that needs no further look-up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Route {
+    /// Where to connect to.
+    pub(crate) place: Place,
+    /// The server's name as it was given, without the port: what a certificate has to be for.
+    pub(crate) host: Arc<str>,
+}
+
+/// What can be connected to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// An IP address and a port.
+    Tcp(SocketAddr),
+    /// The path of a socket.
+    Unix(PathBuf),
+}
+
+impl Endpoint {
+    /// Reads a URL. No part of it is repeated in an error but its scheme: the rest may be secret.
+    pub(crate) fn parse(url: &str) -> Result<Self> {
+        url::parse(url)
+    }
+
+    /// The name of the user that logs in.
+    pub(crate) fn user(&self) -> &str {
+        self.login.user.as_deref().unwrap_or("default")
+    }
+
+    /// The routes to the server. Looks host names up, which may take as long as the system's
+    /// resolver likes: see [`needs_lookup`](Self::needs_lookup).
+    pub(crate) fn routes(&self) -> Result<Vec<Route>> {
+        match &self.target {
+            Target::Server(server) => server.routes(),
+        }
+    }
+
+    /// Whether [`routes`](Self::routes) may block.
+    pub(crate) fn needs_lookup(&self) -> bool {
+        match &self.target {
+            Target::Server(server) => server.needs_lookup(),
+        }
+    }
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.target {
+            Target::Server(server) => server.fmt(f),
+        }
+    }
+}
+
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Endpoint({self})")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Status;
+
+    #[test]
+    fn reads_what_the_documentation_promises() {
+        for (url, shown, user, password, db) in [
+            ("redis://127.0.0.1", "127.0.0.1:6379", None, None, 0),
+            ("redis://h:7/3", "h:7", None, None, 3),
+            ("redis://:p%40ss@h", "h:6379", None, Some("p@ss"), 0),
+            ("redis://me:p@[::1]:7/", "[::1]:7", Some("me"), Some("p"), 0),
+            ("unix:///tmp/r.sock?db=2&pass=x", "/tmp/r.sock", None, Some("x"), 2),
+            ("redis+unix:///tmp/r.sock", "/tmp/r.sock", None, None, 0),
+        ] {
+            let endpoint = Endpoint::parse(url).unwrap();
+            assert_eq!(endpoint.to_string(), shown);
+            assert_eq!(endpoint.login.user.as_deref(), user, "{url}");
+            assert_eq!(endpoint.login.password.as_deref(), password, "{url}");
+            assert_eq!(endpoint.login.db, db, "{url}");
+        }
+    }
+
+    #[test]
+    fn refuses_the_rest_without_repeating_it() {
+        for (url, status) in [
+            ("", Status::Invalid),
+            ("hunter2", Status::Invalid),
+            ("redis:", Status::Invalid),
+            ("redis://:hunter2@", Status::Invalid),
+            ("redis://:hunter2@h:99999", Status::Invalid),
+            ("redis://:hunter2@h/notadb", Status::Invalid),
+            ("redis://:hunter2@h?protocol=hunter2", Status::Invalid),
+            ("unix:", Status::Invalid),
+            ("http://u:hunter2@h", Status::Unsupported),
+            ("rediss://:hunter2@h", Status::Unsupported),
+        ] {
+            let error = Endpoint::parse(url).expect_err(url);
+            assert_eq!(error.status(), status, "{url}: {error}");
+            assert!(!error.to_string().contains("hunter2"), "{error}");
+        }
+        let endpoint = Endpoint::parse("redis://me:hunter2@h").unwrap();
+        assert!(!format!("{endpoint} {endpoint:?}").contains("hunter2"));
+    }
+}
