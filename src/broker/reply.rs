@@ -96,6 +96,8 @@ pub(crate) enum Said {
     Number(i64),
     /// A map.
     Pairs(Vec<(Said, Said)>),
+    /// A list.
+    Items(Vec<Said>),
     /// The server refuses.
     Refused {
         /// The first word: what kind of error it is.
@@ -117,6 +119,7 @@ impl Said {
                 let pair = |(key, value): &(Value, Value)| (Self::of(key), Self::of(value));
                 Self::Pairs(pairs.iter().map(pair).collect())
             }
+            Value::Array(items) => Self::Items(items.iter().map(Self::of).collect()),
             other => text_of(other).map_or(Self::Other, Self::Text),
         }
     }

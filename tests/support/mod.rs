@@ -5,6 +5,7 @@ pub mod go;
 pub mod netns;
 pub mod peers;
 pub mod program;
+pub mod sentinel;
 pub mod worker;
 
 use std::io::Write;
