@@ -1,12 +1,13 @@
 //! A connection that the calling thread uses alone, for a question or two.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::commands::Commands;
 use super::endpoint::{Endpoint, Route};
 use super::link::{Frame, Link, LinkError};
 use super::reply::Answer;
-use super::socket::{Wire, await_socket};
+use super::socket::{OwnSocket, Wire, await_socket};
 use crate::error::{Error, Result, Status};
 
 /// A connection and a deadline.
@@ -27,6 +28,21 @@ impl<'a> Dialogue<'a> {
     /// Whether the connection was made, and the login answered.
     pub(crate) fn is_logged_in(&self) -> bool {
         self.link.is_logged_in()
+    }
+
+    /// Whom it is with.
+    pub(super) fn endpoint(&self) -> &Endpoint {
+        self.endpoint
+    }
+
+    /// Its socket, by which another thread can end it.
+    pub(super) fn socket(&self) -> Arc<OwnSocket> {
+        self.link.transport().socket().clone()
+    }
+
+    /// Sets another deadline.
+    pub(super) fn set_deadline(&mut self, until: Instant) {
+        self.until = until;
     }
 
     /// Asks something.

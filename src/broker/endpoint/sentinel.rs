@@ -1,0 +1,218 @@
+//! A master that sentinels know: who they are, and what they were last heard to say.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::server::Server;
+use super::{Endpoint, Login, Place, Route, Target};
+use crate::broker::dialogue::Dialogue;
+use crate::broker::sighting::{self, Sighting};
+use crate::error::{Error, Result, Status};
+
+/// How long one sentinel may take to be connected to and to answer.
+const PATIENCE: Duration = Duration::from_millis(500);
+/// How long what was heard is good for new connections. More than the time between two questions.
+const FRESH: Duration = Duration::from_secs(2);
+/// How long the master is believed in of which sentinels have said nothing new, where they do not tell for
+/// how long they believe in a silent master, and at least.
+const LAPSE: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(2));
+
+/// The sentinels, and the master's name.
+pub(super) struct Sentinels {
+    name: String,
+    sentinels: Vec<Endpoint>,
+    /// Whether the word of a sentinel counts that does not see a majority of the others.
+    believes_lonely: bool,
+    /// Which to ask first: the one that answered last.
+    first: Mutex<usize>,
+    known: Mutex<Option<Known>>,
+}
+
+/// Where the master is.
+#[derive(Clone)]
+struct Known {
+    sighting: Sighting,
+    routes: Vec<Route>,
+}
+
+/// A server that has to be a master.
+#[derive(Clone)]
+pub(super) struct Master {
+    pub(super) name: String,
+    pub(super) server: Server,
+}
+
+/// Why there is no telling where the master is.
+pub(crate) struct Doubt {
+    pub(crate) error: Error,
+    /// A sentinel has said that it is cut off from the others, and none says otherwise.
+    pub(crate) is_cut_off: bool,
+}
+
+/// A sentinel that has told where the master is.
+type Told<'a> = (Sighting, Dialogue<'a>);
+
+impl Sentinels {
+    pub(super) fn new(name: String, sentinels: Vec<Endpoint>, believes_lonely: bool) -> Self {
+        let (first, known) = (Mutex::new(0), Mutex::new(None));
+        Self { name, sentinels, believes_lonely, first, known }
+    }
+
+    fn known(&self) -> MutexGuard<'_, Option<Known>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn first(&self) -> MutexGuard<'_, usize> {
+        self.first.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The routes to the master as it was heard of a moment ago.
+    pub(super) fn fresh_routes(&self) -> Option<Vec<Route>> {
+        let known = self.known();
+        let known = known.as_ref().filter(|known| known.sighting.asked.elapsed() < FRESH)?;
+        Some(known.routes.clone())
+    }
+
+    /// The routes to the master. Asks, unless it was heard of a moment ago.
+    pub(super) fn routes(&self) -> Result<Vec<Route>> {
+        if let Some(routes) = self.fresh_routes() {
+            return Ok(routes);
+        }
+        self.survey().map(|(_, routes)| routes).map_err(|doubt| doubt.error)
+    }
+
+    /// Asks one after the other until one tells where the master is.
+    fn survey(&self) -> std::result::Result<(Dialogue<'_>, Vec<Route>), Doubt> {
+        let known_epoch = self.known().as_ref().map_or(0, |known| known.sighting.epoch);
+        let first = *self.first();
+        let count = self.sentinels.len();
+        let mut outdated: Option<(usize, Told<'_>)> = None;
+        let mut doubts = Doubts::default();
+        for at in (first..first + count).map(|at| at % count) {
+            match self.ask(at) {
+                Ok(Some((sighting, _))) if !self.believes(&sighting) => doubts.cut_off = true,
+                Ok(Some(told)) if told.0.epoch >= known_epoch => return self.adopt(at, told),
+                Ok(Some(told)) => {
+                    if outdated.as_ref().is_none_or(|(_, (best, _))| best.epoch < told.0.epoch) {
+                        outdated = Some((at, told));
+                    }
+                }
+                Ok(None) => doubts.unknown = true,
+                Err(error) => doubts.take(error),
+            }
+        }
+        match outdated {
+            // Nobody knows of the later ones any more: the sentinels were set up anew.
+            Some((at, told)) => self.adopt(at, told),
+            None => Err(doubts.sum_up(&self.name, self)),
+        }
+    }
+
+    fn believes(&self, sighting: &Sighting) -> bool {
+        sighting.backed || self.believes_lonely
+    }
+
+    fn ask(&self, at: usize) -> Result<Option<Told<'_>>> {
+        let endpoint = &self.sentinels[at];
+        let mut failure = None;
+        for route in endpoint.routes()? {
+            let until = Instant::now() + PATIENCE;
+            let told = Dialogue::open(endpoint, &route, until).and_then(|mut dialogue| {
+                let sighting = sighting::ask(&mut dialogue, &self.name)?;
+                Ok(sighting.map(|sighting| (sighting, dialogue)))
+            });
+            match told {
+                Ok(told) => return Ok(told),
+                Err(error) => failure = Some(error),
+            }
+        }
+        let none = || Error::new(Status::Unreachable, format!("{endpoint} has no address"));
+        Err(failure.unwrap_or_else(none))
+    }
+
+    fn adopt<'a>(
+        &'a self,
+        at: usize,
+        (sighting, dialogue): Told<'a>,
+    ) -> std::result::Result<(Dialogue<'a>, Vec<Route>), Doubt> {
+        *self.first() = at;
+        match self.note(sighting) {
+            Ok(routes) => Ok((dialogue, routes)),
+            Err(error) => Err(Doubt { error, is_cut_off: false }),
+        }
+    }
+
+    /// Takes note of where the master is.
+    fn note(&self, sighting: Sighting) -> Result<Vec<Route>> {
+        let server = Server::Tcp(sighting.host.clone(), sighting.port);
+        let routes = server.routes()?;
+        let mut known = self.known();
+        // Another thread may have heard of a later one while this one looked up the name.
+        if known.as_ref().is_none_or(|known| known.sighting.asked <= sighting.asked) {
+            *known = Some(Known { sighting, routes: routes.clone() });
+        }
+        Ok(routes)
+    }
+
+    /// What a connection to one of the routes goes by.
+    pub(super) fn master_at(&self, route: &Route) -> Master {
+        let server = match &route.place {
+            Place::Tcp(at) if route.host.is_empty() => Server::Tcp(at.ip().to_string(), at.port()),
+            Place::Tcp(at) => Server::Tcp(route.host.to_string(), at.port()),
+            Place::Unix(path) => Server::Unix(path.clone()),
+        };
+        Master { name: self.name.clone(), server }
+    }
+}
+
+/// What has kept the sentinels from telling.
+#[derive(Default)]
+struct Doubts {
+    cut_off: bool,
+    unknown: bool,
+    error: Option<Error>,
+}
+
+impl Doubts {
+    /// What time will not mend says more than that one of them is away.
+    fn take(&mut self, error: Error) {
+        let is_passing = |error: &Error| error.is_retryable();
+        if self.error.as_ref().is_none_or(|before| is_passing(before) || !is_passing(&error)) {
+            self.error = Some(error);
+        }
+    }
+
+    fn sum_up(self, name: &str, of: &Sentinels) -> Doubt {
+        let unreachable = |text: String| Error::new(Status::Unreachable, text);
+        let error = match self.error {
+            _ if self.cut_off => unreachable(format!(
+                "the sentinels that answer do not see a majority of the others, and cannot tell where \
+                 master {name:?} is"
+            )),
+            _ if self.unknown => unreachable(format!("the sentinels know no master {name:?}")),
+            Some(error) if error.is_retryable() => {
+                unreachable(format!("no sentinel of {of} can be asked: {error}"))
+            }
+            Some(error) => Error::new(error.status(), format!("asking for {of}: {error}")),
+            None => unreachable(format!("no sentinel of {of} can be asked")),
+        };
+        Doubt { error, is_cut_off: self.cut_off }
+    }
+}
+
+impl fmt::Display for Sentinels {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "master {} of the sentinels ", self.name)?;
+        for (at, sentinel) in self.sentinels.iter().enumerate() {
+            write!(f, "{}{sentinel}", if at > 0 { "," } else { "" })?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Master {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (master {})", self.server, self.name)
+    }
+}
