@@ -119,6 +119,8 @@ struct Batch {
 pub(crate) struct Link<T> {
     transport: T,
     logged_in: bool,
+    /// The server has to be a master.
+    wants_master: bool,
     out: Vec<u8>,
     parser: Parser,
     /// See [`Tap`].
@@ -148,6 +150,7 @@ impl<T: Transport> Link<T> {
         let mut link = Self {
             transport,
             logged_in: false,
+            wants_master: endpoint.wants_master(),
             out: Vec::new(),
             parser: Parser::new(),
             dry: false,
@@ -319,6 +322,9 @@ impl<T: Transport> Link<T> {
                 self.answered_to.clone_from(&batch.owner);
             }
         }
+        if self.wants_master && expect == Expect::Hello && reply::is_of_replica(value) {
+            return Err(LinkError::Refused(not_the_master()));
+        }
         let answer = reply::read(expect, value, &mut self.receivers);
         self.logged_in |= !matches!(expect, Expect::Hello | Expect::Login);
         match answer {
@@ -358,6 +364,12 @@ impl<T: Transport> Link<T> {
     pub(crate) fn close(&mut self) {
         self.transport.close();
     }
+}
+
+/// Time mends it: the sentinels are about to agree on another, or have not heard yet.
+fn not_the_master() -> Error {
+    let text = "the server that the sentinels name is a replica: there is no master at present";
+    Error::new(Status::Server, text)
 }
 
 fn message(data: Vec<Value>) -> Option<Frame> {

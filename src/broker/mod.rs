@@ -9,11 +9,12 @@ mod dialogue;
 mod endpoint;
 mod link;
 mod reply;
+mod sighting;
 mod socket;
 
 pub(crate) use commands::Commands;
 pub(crate) use dialogue::Dialogue;
-pub(crate) use endpoint::{Endpoint, Route};
+pub(crate) use endpoint::{Doubt, Ear, Endpoint, Route, Sentinels};
 pub use link::Transport;
 pub(crate) use link::{Frame, Link, LinkError, Owner};
 pub(crate) use reply::{Answer, Members, Said};

@@ -182,6 +182,17 @@ pub(super) fn read(expect: Expect, value: &Value, receivers: &mut u64) -> Result
     })
 }
 
+/// Whether the answer to the handshake says that the server is a replica.
+pub(super) fn is_of_replica(value: &Value) -> bool {
+    let Value::Map(fields) = value else {
+        return false;
+    };
+    let says = |value: &Value, word: &str| text_of(value).is_some_and(|text| text == word);
+    fields.iter().any(|(key, value)| {
+        says(key, "role") && (says(value, "replica") || says(value, "slave"))
+    })
+}
+
 fn read_error(expect: Expect, error: &redis::ServerError) -> Result<Answer, Refusal> {
     let status = match (error.kind(), error.code()) {
         (_, "WRONGPASS" | "NOAUTH") => Status::Auth,

@@ -1,14 +1,19 @@
 //! Where the server is and how to log in there.
 
+mod sentinel;
+mod sentinel_url;
 mod server;
 mod url;
+mod vigil;
 
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+pub(crate) use sentinel::{Doubt, Sentinels};
 use server::Server;
+pub(crate) use vigil::Ear;
 
 use crate::error::Result;
 
@@ -32,6 +37,10 @@ pub(super) struct Login {
 enum Target {
     /// One server.
     Server(Server),
+    /// The master that sentinels name.
+    Sentinel(Arc<Sentinels>),
+    /// What a sentinel has named.
+    Master(sentinel::Master),
 }
 
 /// One way to a server that needs no further look-up.
@@ -68,13 +77,49 @@ impl Endpoint {
     pub(crate) fn routes(&self) -> Result<Vec<Route>> {
         match &self.target {
             Target::Server(server) => server.routes(),
+            Target::Sentinel(sentinels) => sentinels.routes(),
+            Target::Master(master) => master.server.routes(),
         }
     }
 
+    /// The routes, if they can be told at once.
+    pub(crate) fn ready_routes(&self) -> Option<Result<Vec<Route>>> {
+        match &self.target {
+            Target::Sentinel(sentinels) => sentinels.fresh_routes().map(Ok),
+            _ => (!self.needs_lookup()).then(|| self.routes()),
+        }
+    }
+
+    /// What a connection by one of the routes is to: the same, or the one server that was found.
+    pub(crate) fn at(self: &Arc<Self>, route: &Route) -> Arc<Self> {
+        match &self.target {
+            Target::Sentinel(sentinels) => {
+                let target = Target::Master(sentinels.master_at(route));
+                Arc::new(Self { target, login: self.login.clone() })
+            }
+            _ => self.clone(),
+        }
+    }
+
+    /// Who is to be asked where the server is, if anybody.
+    pub(crate) fn sentinels(&self) -> Option<&Arc<Sentinels>> {
+        match &self.target {
+            Target::Sentinel(sentinels) => Some(sentinels),
+            _ => None,
+        }
+    }
+
+    /// Whether a server that says it is a replica is the wrong one.
+    pub(super) fn wants_master(&self) -> bool {
+        matches!(self.target, Target::Master(_))
+    }
+
     /// Whether [`routes`](Self::routes) may block.
-    pub(crate) fn needs_lookup(&self) -> bool {
+    fn needs_lookup(&self) -> bool {
         match &self.target {
             Target::Server(server) => server.needs_lookup(),
+            Target::Sentinel(_) => true,
+            Target::Master(master) => master.server.needs_lookup(),
         }
     }
 }
@@ -83,6 +128,8 @@ impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.target {
             Target::Server(server) => server.fmt(f),
+            Target::Sentinel(sentinels) => sentinels.fmt(f),
+            Target::Master(master) => master.fmt(f),
         }
     }
 }

@@ -1,17 +1,18 @@
 //! A master that sentinels know: who they are, and what they were last heard to say.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::server::Server;
-use super::{Endpoint, Login, Place, Route, Target};
+use super::{Endpoint, Place, Route};
 use crate::broker::dialogue::Dialogue;
 use crate::broker::sighting::{self, Sighting};
 use crate::error::{Error, Result, Status};
 
 /// How long one sentinel may take to be connected to and to answer.
-const PATIENCE: Duration = Duration::from_millis(500);
+pub(super) const PATIENCE: Duration = Duration::from_millis(500);
 /// How long what was heard is good for new connections. More than the time between two questions.
 const FRESH: Duration = Duration::from_secs(2);
 /// How long the master is believed in of which sentinels have said nothing new, where they do not tell for
@@ -19,7 +20,7 @@ const FRESH: Duration = Duration::from_secs(2);
 const LAPSE: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(2));
 
 /// The sentinels, and the master's name.
-pub(super) struct Sentinels {
+pub(crate) struct Sentinels {
     name: String,
     sentinels: Vec<Endpoint>,
     /// Whether the word of a sentinel counts that does not see a majority of the others.
@@ -27,6 +28,8 @@ pub(super) struct Sentinels {
     /// Which to ask first: the one that answered last.
     first: Mutex<usize>,
     known: Mutex<Option<Known>>,
+    /// Whether it can be had from them that they tell of changes.
+    pub(super) subscribes: AtomicBool,
 }
 
 /// Where the master is.
@@ -56,7 +59,17 @@ type Told<'a> = (Sighting, Dialogue<'a>);
 impl Sentinels {
     pub(super) fn new(name: String, sentinels: Vec<Endpoint>, believes_lonely: bool) -> Self {
         let (first, known) = (Mutex::new(0), Mutex::new(None));
-        Self { name, sentinels, believes_lonely, first, known }
+        let subscribes = AtomicBool::new(true);
+        Self { name, sentinels, believes_lonely, first, known, subscribes }
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    #[cfg(test)]
+    pub(super) fn sentinels(&self) -> &[Endpoint] {
+        &self.sentinels
     }
 
     fn known(&self) -> MutexGuard<'_, Option<Known>> {
@@ -83,7 +96,7 @@ impl Sentinels {
     }
 
     /// Asks one after the other until one tells where the master is.
-    fn survey(&self) -> std::result::Result<(Dialogue<'_>, Vec<Route>), Doubt> {
+    pub(super) fn survey(&self) -> std::result::Result<(Dialogue<'_>, Vec<Route>), Doubt> {
         let known_epoch = self.known().as_ref().map_or(0, |known| known.sighting.epoch);
         let first = *self.first();
         let count = self.sentinels.len();
@@ -107,6 +120,31 @@ impl Sentinels {
             Some((at, told)) => self.adopt(at, told),
             None => Err(doubts.sum_up(&self.name, self)),
         }
+    }
+
+    /// Whether it is no older than what is known, and to be believed.
+    pub(super) fn is_current(&self, sighting: &Sighting) -> bool {
+        let is_old =
+            self.known().as_ref().is_some_and(|known| known.sighting.epoch > sighting.epoch);
+        !is_old && self.believes(sighting)
+    }
+
+    /// Whether a line that was made by this route leads to the master, as far as is known.
+    pub(crate) fn leads_to_master(&self, route: &Route) -> bool {
+        self.known().as_ref().is_none_or(|known| known.routes.iter().any(|known| known.place == route.place))
+    }
+
+    /// Where the master is, as far as is known, in words.
+    pub(crate) fn whereabouts(&self) -> String {
+        let at = |known: &Known| Server::Tcp(known.sighting.host.clone(), known.sighting.port);
+        self.known().as_ref().map_or("?".to_owned(), |known| at(known).to_string())
+    }
+
+    /// Until when the master is believed in, if sentinels say nothing new; `None` for ever.
+    pub(crate) fn lapse(&self) -> Option<Instant> {
+        let known = self.known();
+        let sighting = &known.as_ref().filter(|_| !self.believes_lonely)?.sighting;
+        sighting.asked.checked_add(sighting.down_after.unwrap_or(LAPSE.0).max(LAPSE.1))
     }
 
     fn believes(&self, sighting: &Sighting) -> bool {
@@ -144,7 +182,7 @@ impl Sentinels {
     }
 
     /// Takes note of where the master is.
-    fn note(&self, sighting: Sighting) -> Result<Vec<Route>> {
+    pub(super) fn note(&self, sighting: Sighting) -> Result<Vec<Route>> {
         let server = Server::Tcp(sighting.host.clone(), sighting.port);
         let routes = server.routes()?;
         let mut known = self.known();

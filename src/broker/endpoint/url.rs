@@ -3,7 +3,7 @@
 use redis::{ConnectionAddr, IntoConnectionInfo};
 
 use super::server::Server;
-use super::{Endpoint, Login, Target};
+use super::{Endpoint, Login, Target, sentinel_url};
 use crate::error::{Error, Result, Status};
 
 pub(super) fn parse(url: &str) -> Result<Endpoint> {
@@ -13,6 +13,9 @@ pub(super) fn parse(url: &str) -> Result<Endpoint> {
     let Some((scheme, _)) = url.split_once(':') else {
         return Err(invalid("the URL has no scheme; expected redis://… or unix://…"));
     };
+    if let Some(scheme) = sentinel_url::scheme_of(scheme) {
+        return sentinel_url::parse(scheme, url);
+    }
     check_scheme(scheme)?;
     let info = url.into_connection_info().map_err(|error| invalid(describe(&error)))?;
     let server = match info.addr() {
@@ -47,7 +50,7 @@ fn unsupported(scheme: &str) -> Error {
     Error::new(Status::Unsupported, format!("this build does not support {scheme}:// URLs"))
 }
 
-fn invalid(message: impl Into<String>) -> Error {
+pub(super) fn invalid(message: impl Into<String>) -> Error {
     Error::new(Status::Invalid, message)
 }
 
