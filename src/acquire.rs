@@ -268,8 +268,7 @@ impl Acquire {
             return Ok(self.pursue(ticket, line, true, service));
         }
         let client = &self.shared.client;
-        if !client.needs_lookup() {
-            let routes = client.routes();
+        if let Some(routes) = client.ready_routes() {
             return self.dial(routes, service);
         }
         self.shared.stage().lookup = None;

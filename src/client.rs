@@ -19,6 +19,7 @@ use crate::lock::Lock;
 use crate::options::{ClientOptions, LockOptions};
 use crate::protocol::{LinkId, Names};
 use crate::stats::{Counters, Stats};
+use crate::watch::Watch;
 
 /// A Redis server to hold locks on. Cheap to clone; safe to use from any thread.
 #[derive(Clone, Debug)]
@@ -35,6 +36,8 @@ pub(crate) struct Shared {
     pool: Mutex<Vec<Arc<Line>>>,
     /// The connection that all locks share, if they do.
     hub: Option<Hub>,
+    /// Who looks that the connections lead to the master, where sentinels say which that is.
+    watch: Option<Arc<Watch>>,
     /// The event queue, once somebody has asked for it.
     events: OnceLock<Events>,
     counters: Arc<Counters>,
@@ -82,8 +85,10 @@ impl Client {
     /// # Errors
     /// `Invalid` where the URL is none, `Unsupported` for a scheme that is not known.
     pub fn new(url: &str, options: ClientOptions) -> Result<Self> {
+        let endpoint = Endpoint::parse(url)?;
         let shared = Shared {
-            endpoint: Arc::new(Endpoint::parse(url)?),
+            watch: endpoint.sentinels().cloned().map(Watch::new),
+            endpoint: Arc::new(endpoint),
             hub: options.shared_connection.then(Hub::new),
             options,
             generation: Generation::now(),
@@ -208,7 +213,8 @@ impl Client {
         let until = Instant::now() + timeout;
         let mut failure = None;
         for route in self.shared.routes_within(timeout)? {
-            let opened = Dialogue::open(&self.shared.endpoint, &route, until);
+            let endpoint = self.shared.endpoint.at(&route);
+            let opened = Dialogue::open(&endpoint, &route, until);
             match opened.and_then(|mut dialogue| self.hear_out(&mut dialogue, &talk)) {
                 Ok(result) => return Ok(result),
                 Err(error) => failure = Some(error),
@@ -274,13 +280,9 @@ impl Shared {
         self.options.connect_timeout
     }
 
-    pub(crate) fn needs_lookup(&self) -> bool {
-        self.endpoint.needs_lookup()
-    }
-
-    /// The routes to the server; may block for as long as the system's resolver likes.
-    pub(crate) fn routes(&self) -> Result<Vec<Route>> {
-        self.endpoint.routes()
+    /// The routes to the server, if they can be told without a look-up.
+    pub(crate) fn ready_routes(&self) -> Option<Result<Vec<Route>>> {
+        self.endpoint.ready_routes()
     }
 
     /// Looks the server's name up in a thread of its own and hands the result to `then`.
@@ -289,14 +291,14 @@ impl Shared {
         then: impl FnOnce(Result<Vec<Route>>) + Send + 'static,
     ) -> Result<()> {
         let shared = self.clone();
-        spawn("portalock-look", move || then(shared.routes())).map_err(|error| {
+        spawn("portalock-look", move || then(shared.endpoint.routes())).map_err(|error| {
             Error::new(Status::Internal, format!("no thread to look the host up: {error}"))
         })
     }
 
     fn routes_within(self: &Arc<Self>, timeout: Duration) -> Result<Vec<Route>> {
-        if !self.needs_lookup() {
-            return self.routes();
+        if let Some(routes) = self.ready_routes() {
+            return routes;
         }
         let (sender, receiver) = std::sync::mpsc::channel();
         self.look_up(move |routes| drop(sender.send(routes)))?;
@@ -333,7 +335,12 @@ impl Shared {
         let timeout = self.options.connect_timeout;
         let dial = |sharing| {
             let counters = self.counters.clone();
-            Line::dial(&keeper, &self.endpoint, route, timeout, sharing, counters)
+            let endpoint = self.endpoint.at(route);
+            let line = Line::dial(&keeper, &endpoint, route, timeout, sharing, counters)?;
+            if let Some(watch) = &self.watch {
+                watch.keep(&line, route)?;
+            }
+            Ok(line)
         };
         let line = match &self.hub {
             Some(hub) => hub.line_or(|sharing| dial(Some(sharing)))?,
@@ -366,6 +373,7 @@ impl Drop for Shared {
         if !self.generation.is_ours() {
             return;
         }
+        self.watch.iter().for_each(|watch| watch.end());
         let shared = self.hub.as_ref().and_then(|hub| lock(&hub.line).take());
         for line in lock(&self.pool).drain(..).chain(shared) {
             line.retire();

@@ -44,6 +44,7 @@ pub mod simulation;
 mod stamp;
 mod standing;
 mod stats;
+mod watch;
 
 pub use callback::{AcquiredCallback, LostCallback};
 pub use client::Client;

@@ -26,6 +26,8 @@ pub enum LossReason {
     Unresponsive = 4,
     /// The keep-alive thread has died; nobody answers for the lock any more.
     Internal = 5,
+    /// Its server is not the master any more, or not known to be: sentinels name another, or none.
+    Demoted = 6,
 }
 
 /// The loss of a held lock.

@@ -92,6 +92,8 @@ pub const PL_LOSS_PROTOCOL: pl_loss_reason = 3;
 pub const PL_LOSS_UNRESPONSIVE: pl_loss_reason = 4;
 /// The keep-alive thread has died; nobody answers for the lock any more.
 pub const PL_LOSS_INTERNAL: pl_loss_reason = 5;
+/// The server is not the master any more, or not known to be: sentinels name another, or none.
+pub const PL_LOSS_DEMOTED: pl_loss_reason = 6;
 
 /// The name of a status, such as `"PL_TIMEOUT"`; `"PL_UNKNOWN"` for a number that is none.
 ///

@@ -266,6 +266,13 @@ impl Line {
         self.settle(&mut core);
     }
 
+    /// Ends the connection and tells whoever lives on it.
+    pub(crate) fn evict(&self, reason: LossReason, error: &Error) {
+        let mut core = self.lock();
+        core.berth.evict(reason, error);
+        self.settle(&mut core);
+    }
+
     /// Has a message sent for a held lock that has to come back.
     pub(crate) fn verify(&self, names: &Names) {
         let mut core = self.lock();
