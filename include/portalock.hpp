@@ -381,6 +381,8 @@ enum class loss_reason : pl_loss_reason {
     unresponsive = PL_LOSS_UNRESPONSIVE,
     /// The keep-alive thread has died.
     internal = PL_LOSS_INTERNAL,
+    /// The server is not the master any more, or not known to be.
+    demoted = PL_LOSS_DEMOTED,
 };
 
 /// The loss of a held lock, as a callback is told of it. `message` lives as long as the call.

@@ -120,7 +120,8 @@ impl Watch {
 impl Ear for Watch {
     fn heard(&self) {
         self.set_alarm();
-        let why = format!("the sentinels name another master now, {}", self.sentinels.whereabouts());
+        let why =
+            format!("the sentinels name another master now, {}", self.sentinels.whereabouts());
         self.evict(|route| !self.sentinels.leads_to_master(route), &why);
     }
 

@@ -188,9 +188,9 @@ pub(super) fn is_of_replica(value: &Value) -> bool {
         return false;
     };
     let says = |value: &Value, word: &str| text_of(value).is_some_and(|text| text == word);
-    fields.iter().any(|(key, value)| {
-        says(key, "role") && (says(value, "replica") || says(value, "slave"))
-    })
+    fields
+        .iter()
+        .any(|(key, value)| says(key, "role") && (says(value, "replica") || says(value, "slave")))
 }
 
 fn read_error(expect: Expect, error: &redis::ServerError) -> Result<Answer, Refusal> {

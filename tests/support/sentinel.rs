@@ -125,10 +125,13 @@ impl Estate {
         let port = master.port().to_string();
         let replica_of = format!("127.0.0.1 {port}");
         let replica = Server::with(&[&settings[..], &[("replicaof", &replica_of)]].concat());
+        let password = settings.iter().find(|(key, _)| *key == "requirepass");
+        let auth = password.map(|(_, pw)| format!("sentinel auth-pass {MASTER} {pw}\n"));
+        let lines = auth.unwrap_or_default() + lines;
         let follows =
             || replica.run::<String>(&["INFO", "replication"]).contains("master_link_status:up");
         assert!(wait_until(LONG, follows), "the replica does not follow");
-        let sentinels = (0..3).map(|_| Sentinel::launch(free_port(), &watched(&port, lines)));
+        let sentinels = (0..3).map(|_| Sentinel::launch(free_port(), &watched(&port, &lines)));
         let estate = Self { servers: vec![master, replica], sentinels: sentinels.collect() };
         let ready = || estate.sentinels.iter().all(|sentinel| sentinel.is_ready(2, 1));
         assert!(wait_until(LONG, ready), "the sentinels do not find each other");

@@ -37,6 +37,8 @@ pub(crate) struct Sentinels {
 struct Known {
     sighting: Sighting,
     routes: Vec<Route>,
+    /// Nobody could say so since.
+    doubted: bool,
 }
 
 /// A server that has to be a master.
@@ -83,7 +85,8 @@ impl Sentinels {
     /// The routes to the master as it was heard of a moment ago.
     pub(super) fn fresh_routes(&self) -> Option<Vec<Route>> {
         let known = self.known();
-        let known = known.as_ref().filter(|known| known.sighting.asked.elapsed() < FRESH)?;
+        let is_fresh = |known: &&Known| !known.doubted && known.sighting.asked.elapsed() < FRESH;
+        let known = known.as_ref().filter(is_fresh)?;
         Some(known.routes.clone())
     }
 
@@ -118,7 +121,10 @@ impl Sentinels {
         match outdated {
             // Nobody knows of the later ones any more: the sentinels were set up anew.
             Some((at, told)) => self.adopt(at, told),
-            None => Err(doubts.sum_up(&self.name, self)),
+            None => {
+                self.known().iter_mut().for_each(|known| known.doubted = true);
+                Err(doubts.sum_up(&self.name, self))
+            }
         }
     }
 
@@ -131,7 +137,9 @@ impl Sentinels {
 
     /// Whether a line that was made by this route leads to the master, as far as is known.
     pub(crate) fn leads_to_master(&self, route: &Route) -> bool {
-        self.known().as_ref().is_none_or(|known| known.routes.iter().any(|known| known.place == route.place))
+        self.known()
+            .as_ref()
+            .is_none_or(|known| known.routes.iter().any(|known| known.place == route.place))
     }
 
     /// Where the master is, as far as is known, in words.
@@ -188,7 +196,7 @@ impl Sentinels {
         let mut known = self.known();
         // Another thread may have heard of a later one while this one looked up the name.
         if known.as_ref().is_none_or(|known| known.sighting.asked <= sighting.asked) {
-            *known = Some(Known { sighting, routes: routes.clone() });
+            *known = Some(Known { sighting, routes: routes.clone(), doubted: false });
         }
         Ok(routes)
     }

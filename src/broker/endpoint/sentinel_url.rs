@@ -81,7 +81,9 @@ fn read_settings(query: &str) -> Result<Settings<'_>> {
             Some(("sentinel_majority", "required")) => settings.believes_lonely = false,
             Some(("sentinel_majority", "ignored")) => settings.believes_lonely = true,
             Some(("sentinel_majority", _)) => {
-                return Err(invalid("sentinel_majority in the URL is neither required nor ignored"));
+                return Err(invalid(
+                    "sentinel_majority in the URL is neither required nor ignored",
+                ));
             }
             _ => return Err(invalid("the URL has a parameter that is not known")),
         }

@@ -1,0 +1,104 @@
+//! How the master is found.
+
+use std::time::{Duration, Instant};
+
+use portalock::{Severity, Status};
+
+use crate::support::free_port;
+use crate::support::sentinel::{Estate, MASTER};
+use crate::{LONG, client, lock, lone_lock, wait};
+
+const BRIEF: Duration = Duration::from_millis(300);
+
+#[test]
+fn by_any_sentinel_that_answers() {
+    let mut estate = Estate::start();
+    let by_all = estate.url();
+    finds_the_master(&estate, &by_all);
+    errors_say_what_is_wrong(&estate);
+
+    estate.sentinels[0].kill();
+    let begun = Instant::now();
+    finds_the_master(&estate, &by_all);
+    println!("with the first sentinel dead: {:?}", begun.elapsed());
+    estate.sentinels[0].start();
+
+    // One that takes connections and says nothing costs half a second, once.
+    estate.sentinels[1].stop();
+    let client = client(&estate.url_of(&[1, 2]));
+    let begun = Instant::now();
+    lock(&client, "silent").acquire(wait(LONG)).unwrap();
+    assert!(begun.elapsed() >= Duration::from_millis(500), "{:?}", begun.elapsed());
+    let begun = Instant::now();
+    lock(&client, "silent").try_acquire().unwrap();
+    assert!(begun.elapsed() < Duration::from_millis(500), "{:?}", begun.elapsed());
+    estate.sentinels[1].cont();
+}
+
+fn finds_the_master(estate: &Estate, url: &str) {
+    let client = client(url);
+    client.ping(LONG).unwrap();
+    let lock = lock(&client, "found");
+    lock.acquire(wait(LONG)).unwrap();
+    assert_eq!(estate.servers[0].members("found"), 1, "it is at the master");
+    let holders = client.holders("found", LONG).unwrap();
+    assert_eq!(holders.len(), 1);
+    assert_eq!(Some(&holders[0].id), lock.holder_id().as_ref());
+    let findings = client.examine(Some("found"), LONG).unwrap();
+    let role = findings.iter().find(|finding| finding.subject == "role").unwrap();
+    assert_eq!(role.severity, Severity::Fine, "{role:?}");
+    lock.release_wait(LONG).unwrap();
+}
+
+fn errors_say_what_is_wrong(estate: &Estate) {
+    let failure = |url: &str| lone_lock(url, "lost").acquire(wait(BRIEF)).unwrap_err();
+    let nobody = format!("redis-sentinel://127.0.0.1:{}/{MASTER}", free_port());
+    let error = failure(&nobody);
+    assert_eq!(error.status(), Status::Unreachable);
+    assert!(error.message().contains("no sentinel of master locks"), "{error}");
+
+    let unknown = estate.url().replace(MASTER, "strangers");
+    let error = failure(&unknown);
+    assert_eq!(error.status(), Status::Unreachable);
+    assert!(error.message().contains("know no master \"strangers\""), "{error}");
+
+    let no_sentinel = format!("redis-sentinel://127.0.0.1:{}/x", estate.servers[0].port());
+    let error = failure(&no_sentinel);
+    assert!(error.message().contains("unknown command 'SENTINEL'"), "{error}");
+
+    let secret = estate.url().replace("//", "//nobody:hunter2@");
+    let error = lone_lock(&secret, "lost").acquire(wait(LONG)).unwrap_err();
+    assert_eq!(error.status(), Status::Auth, "{error}");
+    assert!(!error.message().contains("hunter2"));
+}
+
+#[test]
+fn with_a_login_of_its_own_at_the_sentinels() {
+    let lines = "user asker on >asks:/ resetchannels &+switch-master -@all +hello +client +subscribe \
+                 +sentinel|master +sentinel|get-master-addr-by-name +sentinel|ckquorum\n\
+                 user mute on >mute resetchannels -@all +hello +client \
+                 +sentinel|get-master-addr-by-name";
+    let estate = Estate::with(&[("requirepass", "master-pw"), ("masterauth", "master-pw")], lines);
+    let url = |login: &str| format!("{}?{login}", estate.url().replace("//", "//:master%2Dpw@"));
+    let logins = [
+        "sentinel_user=asker&sentinel_password=asks:%2F",
+        "sentinel_user=mute&sentinel_password=mute",
+    ];
+    let locks = logins.map(|login| lone_lock(&url(login), login));
+    for lock in &locks {
+        lock.acquire(wait(LONG)).unwrap();
+    }
+    // A watch that is refused something goes on asking, and the lock outlasts that.
+    std::thread::sleep(Duration::from_millis(2500));
+    for lock in &locks {
+        assert!(lock.is_held());
+        lock.release_wait(LONG).unwrap();
+    }
+    let wrong = lone_lock(&url("sentinel_user=asker&sentinel_password=hunter2"), "wrong");
+    let error = wrong.acquire(wait(LONG)).unwrap_err();
+    assert_eq!(error.status(), Status::Auth, "{error}");
+    assert!(
+        error.message().contains("sentinel") && !error.message().contains("hunter2"),
+        "{error}"
+    );
+}
