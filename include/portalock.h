@@ -575,6 +575,11 @@ typedef int32_t pl_stat;
  */
 #define PL_LOSS_INTERNAL 5
 
+/**
+ * The server is not the master any more, or not known to be: sentinels name another, or none.
+ */
+#define PL_LOSS_DEMOTED 6
+
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
