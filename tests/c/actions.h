@@ -51,7 +51,7 @@ static void on_lost(void *context, const pl_loss *loss)
 {
     struct watcher *watcher = context;
     CHECK(atomic_load(&watcher->alive) == ALIVE);
-    CHECK(loss->reason >= PL_LOSS_DISCONNECTED && loss->reason < PL_LOSS_INTERNAL);
+    CHECK(loss->reason >= PL_LOSS_DISCONNECTED && loss->reason != PL_LOSS_INTERNAL);
     CHECK(loss->message[0] != '\0');
     atomic_fetch_add(&callbacks_called, 1);
     for (unsigned i = below(&watcher->dice, 4); i > 0; i--)

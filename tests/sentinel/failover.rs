@@ -12,7 +12,7 @@ use crate::{LONG, client, lock, lone_lock, wait, watch};
 
 /// How long a lock at the old master may outlive the change, where sentinels can be asked: a question
 /// each second, half a second for its answer, and as much again for this machine.
-const OVERLAP: Duration = Duration::from_secs(3);
+pub const OVERLAP: Duration = Duration::from_secs(3);
 
 #[test]
 fn a_master_that_is_killed() {

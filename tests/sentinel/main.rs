@@ -3,6 +3,8 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod c;
+mod exclusion;
 mod failover;
 mod finding;
 

@@ -158,6 +158,23 @@ impl Estate {
         assert!(wait_until(LONG, agreed), "there was no failover");
     }
 
+    /// Waits until the replica follows its master again, as the sentinels know.
+    pub fn await_replicas(&self) {
+        let words = ["SENTINEL", "REPLICAS", MASTER];
+        let up = || {
+            self.sentinels.iter().all(|sentinel| {
+                let known: redis::RedisResult<Vec<std::collections::HashMap<String, String>>> =
+                    sentinel.ask(&words);
+                known.is_ok_and(|known| {
+                    known
+                        .iter()
+                        .all(|one| one["flags"] == "slave" && one["master-link-status"] == "ok")
+                })
+            })
+        };
+        assert!(wait_until(LONG, up), "the old master does not follow the new one");
+    }
+
     /// Has the sentinels hand the master over to a replica, of which nobody has died.
     pub fn hand_over(&self) {
         let asked: redis::RedisResult<String> =

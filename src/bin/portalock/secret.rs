@@ -6,7 +6,7 @@ use url::Url;
 const HIDDEN: &str = "***";
 
 /// The fields of a URL's query that have a password.
-const FIELDS: [&str; 2] = ["pass", "password"];
+const FIELDS: [&str; 3] = ["pass", "password", "sentinel_password"];
 
 /// A text with the passwords of all URLs in it concealed. What stands behind `pass=` or `password=`, up to
 /// the end of the word, is taken for one, and so is all between `://` and the last `@`, and what should be a
@@ -61,7 +61,8 @@ fn conceal_host(word: &str) -> String {
 
 /// A URL without its password, the user kept; `None` if it is no URL.
 pub fn without_password(url: &str) -> Option<String> {
-    let mut url = Url::parse(url).ok()?;
+    let (single, others) = split_hosts(url);
+    let mut url = Url::parse(&single).ok()?;
     if url.password().is_some() {
         url.set_password(None).ok()?;
     }
@@ -74,7 +75,30 @@ pub fn without_password(url: &str) -> Option<String> {
             url.query_pairs_mut().extend_pairs(kept);
         }
     }
-    Some(url.into())
+    let mut rest = String::from(url);
+    rest.insert_str(hosts_of(&rest).end, &others);
+    Some(rest)
+}
+
+/// Where the hosts stand: from `://`, or the last `@` after that, to the path.
+fn hosts_of(url: &str) -> std::ops::Range<usize> {
+    let start = url.find("://").map_or(0, |at| at + 3);
+    let end = url[start..].find(['/', '?']).map_or(url.len(), |at| start + at);
+    let start = url[start..end].rfind('@').map_or(start, |at| start + at + 1);
+    start..end
+}
+
+/// A URL of several hosts as one of the first, and the others, with the comma before them.
+fn split_hosts(url: &str) -> (String, String) {
+    let hosts = hosts_of(url);
+    match url[hosts.clone()].find(',') {
+        Some(at) => {
+            let others = hosts.start + at..hosts.end;
+            let single = format!("{}{}", &url[..others.start], &url[others.end..]);
+            (single, url[others].to_owned())
+        }
+        None => (url.to_owned(), String::new()),
+    }
 }
 
 #[cfg(test)]
@@ -117,6 +141,11 @@ mod tests {
             ("redis://:hunter2@h", "redis://h"),
             ("redis://h:1", "redis://h:1"),
             ("unix:///s?pass=hunter2", "unix:///s"),
+            (
+                "redis-sentinel://me:hunter2@h1:1,[::1]:2,h3/m/1?sentinel_user=s&sentinel_password=hunter2",
+                "redis-sentinel://me@h1:1,[::1]:2,h3/m/1?sentinel_user=s",
+            ),
+            ("redis-sentinel://h1:1,h2/m", "redis-sentinel://h1:1,h2/m"),
             ("unix:///s?db=1&pass=hunter2&user=me", "unix:///s?db=1&user=me"),
         ] {
             assert_eq!(without_password(url).as_deref(), Some(rest));

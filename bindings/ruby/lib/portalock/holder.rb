@@ -59,7 +59,7 @@ module Portalock
   end
 
   # That a held lock was lost, and why: +:disconnected+, +:unsubscribed+, +:protocol+, +:unresponsive+,
-  # +:internal+, or +:unknown+. +message+ is for people.
+  # +:internal+, +:demoted+, or +:unknown+. +message+ is for people.
   Loss = Struct.new(:reason, :message) do
     # @return [String]
     def to_s
@@ -70,7 +70,8 @@ module Portalock
   # @api private
   class Loss
     REASONS = {
-      1 => :disconnected, 2 => :unsubscribed, 3 => :protocol, 4 => :unresponsive, 5 => :internal
+      1 => :disconnected, 2 => :unsubscribed, 3 => :protocol, 4 => :unresponsive, 5 => :internal,
+      6 => :demoted
     }.freeze
     private_constant :REASONS
 
