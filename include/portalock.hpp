@@ -1532,7 +1532,7 @@ public:
     client() noexcept = default;
 
     /// Nothing is connected yet. `url` is `redis://[user[:password]@]host[:port][/db]` or
-    /// `unix:///path[?db=N&user=...&pass=...]`. Throws errc::invalid, errc::unsupported.
+    /// `unix:///path[?db=N&user=...&pass=...]`, or as docs/sentinel.md has it. Throws errc::invalid, errc::unsupported.
     explicit client(const std::string &url, const client_options &options = {})
     {
         make(url, options).check();
