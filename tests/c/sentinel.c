@@ -1,6 +1,8 @@
 /* A lock whose master is handed over to another server. argv[1] is the URL of the sentinels. */
 #include "check.h"
 #include <stdatomic.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static atomic_int reason;
 
@@ -43,6 +45,20 @@ int main(int argc, char **argv)
     ANSWERS(PL_OK, pl_lock_acquire(lock, 40000, &error));
     check_ask("look");
     ANSWERS(PL_OK, pl_lock_release_wait(lock, 5000, &error));
+
+    /* A child has no watch, and is not held up by that of its parent. */
+    pid_t child = fork();
+    if (child == 0) {
+        ANSWERS(PL_FORKED, pl_lock_acquire(lock, 1000, &error));
+        pl_lock_free(lock);
+        pl_client_free(client);
+        client = check_client(argv[1]);
+        lock = check_lock(client, "child's");
+        ANSWERS(PL_OK, pl_lock_acquire(lock, 40000, &error));
+        _exit(0);
+    }
+    int status = 1;
+    CHECK(waitpid(child, &status, 0) == child && status == 0);
 
     /* The watch holds up neither this, nor the end of the process. */
     long long begun = check_ms();

@@ -62,6 +62,15 @@ fn errors_say_what_is_wrong(estate: &Estate) {
     assert_eq!(error.status(), Status::Unreachable);
     assert!(error.message().contains("know no master \"strangers\""), "{error}");
 
+    // A sentinel that takes a replica for the master.
+    let port = estate.servers[1].port().to_string();
+    let monitor = ["SENTINEL", "MONITOR", "wrong", "127.0.0.1", &port, "1"];
+    estate.sentinels[0].ask::<String>(&monitor).unwrap();
+    let error = failure(&estate.url_of(&[0]).replace(MASTER, "wrong"));
+    estate.sentinels[0].ask::<String>(&["SENTINEL", "REMOVE", "wrong"]).unwrap();
+    assert_eq!(error.status(), Status::Server);
+    assert!(error.message().contains("is a replica"), "{error}");
+
     let no_sentinel = format!("redis-sentinel://127.0.0.1:{}/x", estate.servers[0].port());
     let error = failure(&no_sentinel);
     assert!(error.message().contains("unknown command 'SENTINEL'"), "{error}");

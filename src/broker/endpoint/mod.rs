@@ -85,7 +85,7 @@ impl Endpoint {
     /// The routes, if they can be told at once.
     pub(crate) fn ready_routes(&self) -> Option<Result<Vec<Route>>> {
         match &self.target {
-            Target::Sentinel(sentinels) => sentinels.fresh_routes().map(Ok),
+            Target::Sentinel(sentinels) => sentinels.fresh_routes(),
             _ => (!self.needs_lookup()).then(|| self.routes()),
         }
     }

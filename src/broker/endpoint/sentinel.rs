@@ -15,6 +15,8 @@ use crate::error::{Error, Result, Status};
 pub(super) const PATIENCE: Duration = Duration::from_millis(500);
 /// How long what was heard is good for new connections. More than the time between two questions.
 const FRESH: Duration = Duration::from_secs(2);
+/// How long an acquire takes another's failure to hear of it for its own.
+const DOUBT: Duration = Duration::from_millis(200);
 /// How long the master is believed in of which sentinels have said nothing new, where they do not tell for
 /// how long they believe in a silent master, and at least.
 const LAPSE: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(2));
@@ -28,6 +30,8 @@ pub(crate) struct Sentinels {
     /// Which to ask first: the one that answered last.
     first: Mutex<usize>,
     known: Mutex<Option<Known>>,
+    /// What was said last in vain, and when; `None` after an answer.
+    doubt: Mutex<Option<(Instant, Error)>>,
     /// Whether it can be had from them that they tell of changes.
     pub(super) subscribes: AtomicBool,
 }
@@ -37,8 +41,6 @@ pub(crate) struct Sentinels {
 struct Known {
     sighting: Sighting,
     routes: Vec<Route>,
-    /// Nobody could say so since.
-    doubted: bool,
 }
 
 /// A server that has to be a master.
@@ -60,9 +62,9 @@ type Told<'a> = (Sighting, Dialogue<'a>);
 
 impl Sentinels {
     pub(super) fn new(name: String, sentinels: Vec<Endpoint>, believes_lonely: bool) -> Self {
-        let (first, known) = (Mutex::new(0), Mutex::new(None));
+        let (first, known, doubt) = (Mutex::new(0), Mutex::new(None), Mutex::new(None));
         let subscribes = AtomicBool::new(true);
-        Self { name, sentinels, believes_lonely, first, known, subscribes }
+        Self { name, sentinels, believes_lonely, first, known, doubt, subscribes }
     }
 
     pub(super) fn name(&self) -> &str {
@@ -78,22 +80,30 @@ impl Sentinels {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn doubt(&self) -> MutexGuard<'_, Option<(Instant, Error)>> {
+        self.doubt.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn first(&self) -> MutexGuard<'_, usize> {
         self.first.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The routes to the master as it was heard of a moment ago.
-    pub(super) fn fresh_routes(&self) -> Option<Vec<Route>> {
+    /// The routes to the master as it was heard of a moment ago, or why nothing was heard: however many
+    /// wait for it, the sentinels are not asked by each of them.
+    pub(super) fn fresh_routes(&self) -> Option<Result<Vec<Route>>> {
+        let doubt = self.doubt();
+        if let Some((at, error)) = doubt.as_ref() {
+            return (at.elapsed() < DOUBT).then(|| Err(error.clone()));
+        }
         let known = self.known();
-        let is_fresh = |known: &&Known| !known.doubted && known.sighting.asked.elapsed() < FRESH;
-        let known = known.as_ref().filter(is_fresh)?;
-        Some(known.routes.clone())
+        let known = known.as_ref().filter(|known| known.sighting.asked.elapsed() < FRESH)?;
+        Some(Ok(known.routes.clone()))
     }
 
     /// The routes to the master. Asks, unless it was heard of a moment ago.
     pub(super) fn routes(&self) -> Result<Vec<Route>> {
         if let Some(routes) = self.fresh_routes() {
-            return Ok(routes);
+            return routes;
         }
         self.survey().map(|(_, routes)| routes).map_err(|doubt| doubt.error)
     }
@@ -122,8 +132,9 @@ impl Sentinels {
             // Nobody knows of the later ones any more: the sentinels were set up anew.
             Some((at, told)) => self.adopt(at, told),
             None => {
-                self.known().iter_mut().for_each(|known| known.doubted = true);
-                Err(doubts.sum_up(&self.name, self))
+                let doubt = doubts.sum_up(&self.name, self);
+                *self.doubt() = Some((Instant::now(), doubt.error.clone()));
+                Err(doubt)
             }
         }
     }
@@ -193,10 +204,11 @@ impl Sentinels {
     pub(super) fn note(&self, sighting: Sighting) -> Result<Vec<Route>> {
         let server = Server::Tcp(sighting.host.clone(), sighting.port);
         let routes = server.routes()?;
+        *self.doubt() = None;
         let mut known = self.known();
         // Another thread may have heard of a later one while this one looked up the name.
         if known.as_ref().is_none_or(|known| known.sighting.asked <= sighting.asked) {
-            *known = Some(Known { sighting, routes: routes.clone(), doubted: false });
+            *known = Some(Known { sighting, routes: routes.clone() });
         }
         Ok(routes)
     }
