@@ -8,7 +8,7 @@ use portalock::{Client, ClientOptions, Lock, LockOptions, Status, Wait};
 use crate::proxy::{Delay, Proxy};
 use crate::support::worker::Worker;
 use crate::support::{Server, wait_until};
-use crate::{LONG, failure, ms, status, wait};
+use crate::{LONG, client, failure, ms, status, wait};
 
 const PAGE: &str = include_str!("../../docs/timeouts.md");
 /// What a busy machine adds.
@@ -108,7 +108,14 @@ fn a_round_trip_that_takes_longer_than_a_member_may_be_silent_leaves_a_waiter_in
         let server = Server::start();
         let delay = Delay { least: ms(100), most: ms(100) };
         let proxies = [delay; 2].map(|delay| Proxy::delaying(server.port(), delay));
-        let [holder, waiter] = proxies.each_ref().map(|proxy| patient(&proxy.url(), unavailable));
+        // A health check would find out at some time that no message is back in 100 ms.
+        let unchecked = |proxy: &Proxy| {
+            let mut options = LockOptions::new();
+            options.unavailable_timeout(ms(unavailable)).unwrap();
+            options.health_check_interval(Duration::ZERO).unwrap();
+            client(&proxy.url()).lock("jobs", options).unwrap()
+        };
+        let [holder, waiter] = proxies.each_ref().map(unchecked);
         holder.acquire(wait(10_000)).unwrap();
         let error = failure(waiter.acquire(wait(3_000)));
         assert!(error.message().contains(word), "{unavailable} ms: {error}");

@@ -75,6 +75,8 @@ fn exercise(url: &str, server: &Server) {
     for _ in 0..5 {
         a.acquire(wait(20_000)).unwrap();
         assert_eq!(status(b.try_acquire()), Status::Locked);
+        // Nobody waits for a leave to arrive.
+        assert!(wait_until(LONG, || server.members("jobs") == 1));
         std::thread::scope(|scope| {
             let waiting = scope.spawn(|| b.acquire(wait(20_000)));
             assert!(wait_until(LONG, || server.members("jobs") == 2));
