@@ -161,12 +161,15 @@ impl Client {
         let unnamed = || format!("portalock-doctor-{}", Uuid::now_v7().simple());
         let names = names_of(&name.map_or_else(unnamed, str::to_owned))?;
         let user = self.shared.endpoint.user();
+        let until = Instant::now() + timeout.min(crate::options::MAX_SPAN);
         let examine =
             |dialogue: &mut Dialogue| doctor::examine(dialogue, user, &names, name.is_some());
         let mut findings = match self.converse(timeout, examine) {
             Ok(findings) => findings,
             Err(error) => vec![doctor::of_failure(&error).ok_or(error)?],
         };
+        let roll = self.shared.endpoint.sentinels().map(|sentinels| sentinels.call_roll(until));
+        findings.extend(roll.map(|roll| doctor::judge_sentinels(&roll)));
         findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
         Ok(findings)
     }

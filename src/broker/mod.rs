@@ -14,7 +14,7 @@ mod socket;
 
 pub(crate) use commands::Commands;
 pub(crate) use dialogue::Dialogue;
-pub(crate) use endpoint::{Doubt, Ear, Endpoint, Route, Sentinels};
+pub(crate) use endpoint::{Attendance, Doubt, Ear, Endpoint, Route, Sentinels};
 pub use link::Transport;
 pub(crate) use link::{Frame, Link, LinkError, Owner};
 pub(crate) use reply::{Answer, Members, Said};

@@ -20,6 +20,8 @@ pub(super) struct Sighting {
     pub(super) epoch: u64,
     /// For how long a sentinel lets the master be silent; `None` if it does not tell.
     pub(super) down_after: Option<Duration>,
+    /// How many sentinels there are; `None` if it does not tell.
+    pub(super) sentinels: Option<u64>,
     /// When it was asked.
     pub(super) asked: Instant,
     /// Whether it sees a majority of the sentinels: without one it may be what a partition has cut off.
@@ -61,6 +63,7 @@ pub(super) fn ask(dialogue: &mut Dialogue, name: &str) -> Result<Option<Sighting
         port,
         epoch: number("config-epoch").unwrap_or(0),
         down_after: number("down-after-milliseconds").map(Duration::from_millis),
+        sentinels: number("num-other-sentinels").map(|others| others + 1),
         asked,
         backed: is_backed(&quorum),
     }))

@@ -111,7 +111,7 @@ fn mode(seen: &Seen) -> Finding {
             "mode",
             "sentinel",
             "this is a sentinel, and not the server that it watches",
-            "use the URL of the master",
+            "use redis-sentinel://host:port/name, with the name that it knows the master by",
         ),
         other => Finding::unclear(
             "mode",

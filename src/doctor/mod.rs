@@ -4,6 +4,7 @@
 mod ask;
 mod judge;
 mod rights;
+mod sentinels;
 
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use crate::error::{Error, Result, Status};
 use crate::protocol::Names;
 
 pub(crate) use ask::ask;
+pub(crate) use sentinels::judge as judge_sentinels;
 
 /// How a finding is to be taken. Ordered from the best to the worst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

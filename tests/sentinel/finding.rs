@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use portalock::{Severity, Status};
+use portalock::{Finding, Severity, Status};
 
 use crate::support::free_port;
 use crate::support::sentinel::{Estate, MASTER};
@@ -15,12 +15,16 @@ fn by_any_sentinel_that_answers() {
     let mut estate = Estate::start();
     let by_all = estate.url();
     finds_the_master(&estate, &by_all);
+    assert_eq!(sentinels_of(&by_all).severity, Severity::Fine);
     errors_say_what_is_wrong(&estate);
 
     estate.sentinels[0].kill();
     let begun = Instant::now();
     finds_the_master(&estate, &by_all);
     println!("with the first sentinel dead: {:?}", begun.elapsed());
+    let finding = sentinels_of(&by_all);
+    assert_eq!(finding.severity, Severity::Warning);
+    assert!(finding.found.starts_with("2 of 3"), "{}", finding.found);
     estate.sentinels[0].start();
 
     // One that takes connections and says nothing costs half a second, once.
@@ -33,6 +37,12 @@ fn by_any_sentinel_that_answers() {
     lock(&client, "silent").try_acquire().unwrap();
     assert!(begun.elapsed() < Duration::from_millis(500), "{:?}", begun.elapsed());
     estate.sentinels[1].cont();
+}
+
+/// What the doctor says of them.
+fn sentinels_of(url: &str) -> Finding {
+    let findings = client(url).examine(None, LONG).unwrap();
+    findings.into_iter().find(|finding| finding.subject == "sentinels").unwrap()
 }
 
 fn finds_the_master(estate: &Estate, url: &str) {

@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-pub(crate) use sentinel::{Doubt, Sentinels};
+pub(crate) use sentinel::{Attendance, Doubt, Sentinels};
 use server::Server;
 pub(crate) use vigil::Ear;
 

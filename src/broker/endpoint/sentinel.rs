@@ -188,6 +188,26 @@ impl Sentinels {
         Err(failure.unwrap_or_else(none))
     }
 
+    /// Asks each of them until then, for people who want to know how they are.
+    pub(crate) fn call_roll(&self, until: Instant) -> Vec<(String, Attendance)> {
+        let attend = |at: usize| {
+            if until <= Instant::now() {
+                let text = "there was no time left to ask it";
+                return Attendance::Away(Error::new(Status::Unresponsive, text));
+            }
+            match self.ask(at) {
+                Ok(Some((Sighting { backed, sentinels, .. }, _))) if backed => {
+                    Attendance::Backed { sentinels }
+                }
+                Ok(Some((sighting, _))) => Attendance::CutOff { sentinels: sighting.sentinels },
+                Ok(None) => Attendance::Unknown,
+                Err(error) => Attendance::Away(error),
+            }
+        };
+        let one = |(at, endpoint): (usize, &Endpoint)| (endpoint.to_string(), attend(at));
+        self.sentinels.iter().enumerate().map(one).collect()
+    }
+
     fn adopt<'a>(
         &'a self,
         at: usize,
@@ -221,6 +241,28 @@ impl Sentinels {
             Place::Unix(path) => Server::Unix(path.clone()),
         };
         Master { name: self.name.clone(), server }
+    }
+}
+
+/// What a sentinel says of itself when the roll is called.
+pub(crate) enum Attendance {
+    /// It knows the master, and sees a majority of so many sentinels.
+    Backed { sentinels: Option<u64> },
+    /// It knows the master, and sees too few of them.
+    CutOff { sentinels: Option<u64> },
+    /// It does not know the master.
+    Unknown,
+    /// It cannot be asked.
+    Away(Error),
+}
+
+impl Attendance {
+    /// How many sentinels there are, if it tells.
+    pub(crate) fn sentinels(&self) -> Option<u64> {
+        match self {
+            Self::Backed { sentinels } | Self::CutOff { sentinels } => *sentinels,
+            Self::Unknown | Self::Away(_) => None,
+        }
     }
 }
 
