@@ -125,3 +125,46 @@ fn sentinels_that_are_cut_off_are_not_believed() {
     assert!(careless.is_held(), "whoever is told to ignore that ignores it");
     careless.release_wait(LONG).unwrap();
 }
+
+/// The sentinels and the replica are locked out of the master, which is for them as if the network were
+/// gone; the holder is not, and all is well where it is.
+#[test]
+fn a_master_that_is_cut_off_from_the_sentinels_and_not_from_its_holder() {
+    let settings = [
+        ("requirepass", "master-pw"),
+        ("masterauth", "master-pw"),
+        ("user", "holder on >held ~* &* +@all"),
+    ];
+    let estate = Estate::with(&settings, "");
+    let url = estate.url().replace("//", "//holder:held@");
+    let holder = lone_lock(&url, "jobs");
+    let losses = watch(&holder);
+    holder.acquire(wait(LONG)).unwrap();
+    let old = &estate.servers[0];
+    let mut admin = old.connection();
+    redis::cmd("CONFIG").arg(&["SET", "requirepass", "other-pw"]).exec(&mut admin).unwrap();
+    redis::cmd("CLIENT")
+        .arg(&["KILL", "USER", "default", "SKIPME", "yes"])
+        .exec(&mut admin)
+        .unwrap();
+
+    let next = lone_lock(&url, "jobs");
+    assert!(holder.is_held(), "nobody has locked the holder out");
+    // At the old master it would wait in vain: the holder is there, and answers.
+    next.acquire(wait(LONG)).unwrap();
+    let granted = Instant::now();
+    let (at, loss) = losses.recv_timeout(OVERLAP).expect("the old holder was not told");
+    println!(
+        "lost {:?} after the next grant: {}",
+        at.saturating_duration_since(granted),
+        loss.message
+    );
+    assert_eq!(loss.reason, LossReason::Demoted);
+    let role: Vec<redis::Value> = redis::cmd("ROLE").query(&mut admin).unwrap();
+    assert_eq!(
+        role[0],
+        redis::Value::BulkString(b"master".to_vec()),
+        "the old one has not heard of it"
+    );
+    assert!(next.is_held() && !holder.is_held());
+}
