@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use portalock::{Finding, Severity, Status};
 
-use crate::support::free_port;
-use crate::support::sentinel::{Estate, MASTER};
+use crate::support::sentinel::{Estate, MASTER, Sentinel};
+use crate::support::{free_port, wait_until};
 use crate::{LONG, client, lock, lone_lock, wait};
 
 const BRIEF: Duration = Duration::from_millis(300);
@@ -120,4 +120,31 @@ fn with_a_login_of_its_own_at_the_sentinels() {
         error.message().contains("sentinel") && !error.message().contains("hunter2"),
         "{error}"
     );
+}
+
+#[test]
+fn a_client_listens_once_and_no_longer_than_it_lives() {
+    let estate = Estate::start();
+    let listeners = || -> usize {
+        let of = |sentinel: &Sentinel| {
+            let list: String = sentinel.ask(&["CLIENT", "LIST"]).unwrap();
+            list.lines().filter(|line| line.contains(" sub=1 ")).count()
+        };
+        estate.sentinels.iter().map(of).sum()
+    };
+    let client = client(&estate.url());
+    let locks: Vec<_> = (0..20).map(|number| lock(&client, &format!("lock-{number}"))).collect();
+    assert_eq!(listeners(), 0, "nothing is connected before it is needed");
+    for lock in &locks {
+        lock.acquire(wait(LONG)).unwrap();
+    }
+    assert!(wait_until(LONG, || listeners() == 1));
+    std::thread::sleep(Duration::from_millis(2200));
+    assert_eq!(listeners(), 1);
+    let begun = Instant::now();
+    drop((locks, client));
+    assert!(begun.elapsed() < Duration::from_millis(300), "{:?}", begun.elapsed());
+    assert!(wait_until(LONG, || listeners() == 0));
+    println!("nobody listens any more after {:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_secs(5));
 }
