@@ -135,6 +135,42 @@ class InterruptsTest < PortalockTest
     child&.close
   end
 
+  MANY_CTRL_C = <<~RUBY
+    client = Portalock::Client.new(ARGV[0])
+    lock = client.lock(ARGV[1])
+    random = Random.new
+    200.times do
+      other = Thread.new { sleep(random.rand * 0.004); Process.kill(:INT, Process.pid) }
+      begin
+        lock.acquire(timeout: nil)
+      rescue Interrupt
+        print "."
+      end
+      other.join
+    rescue Interrupt
+      print "," # It came later.
+      other.join
+    ensure
+      lock.release if lock.held?
+    end
+    puts
+    $stdout.flush
+    $stdin.gets
+  RUBY
+
+  # A signal's default action is not kept off by Thread.handle_interrupt. It comes at any moment of a start, and
+  # leaves nobody behind, whether the lock is waited for or free.
+  def test_ctrl_c_at_any_moment_of_a_start
+    [1, 0].each do |others|
+      child = ruby(MANY_CTRL_C, server.url, lock_name)
+      assert_match(/\A[.,]{200}\n\z/, child.gets)
+      await_members(others)
+      child.puts
+      child.close
+      @holder.release if @holder.held?
+    end
+  end
+
   def test_ctrl_c_ends_a_program_that_does_not_expect_it
     child = ruby("Portalock::Client.new(ARGV[0]).lock(ARGV[1]).acquire(timeout: nil)", server.url, lock_name)
     await_members(2)

@@ -7,7 +7,18 @@ module Portalock
   # of the two releases a grant that nobody wants any more, it is settled here who that is.
   # @api private
   class Attempt
+    # What the library leaves there as long as it has not been started: it writes 0 for under way, and 1
+    # for held. A note of our own, made after the call, could be cut off by a signal.
+    NOT_STARTED = 0xFF
+    # What it writes when it only starts. Without a branch: signals are looked for at each.
+    WRITTEN = Hash.new(NOT_STARTED).merge(Native::OK => 0).freeze
+    private_constant :NOT_STARTED, :WRITTEN
+
+    # @return [FFI::Pointer] where the library is to write whether it is held with the start
+    attr_reader :place
+
     def initialize
+      @place = FFI::MemoryPointer.new(:uint8).write_uint8(NOT_STARTED)
       @mutex = Mutex.new
       @ended = Thread::Queue.new
       @status = nil
@@ -15,6 +26,21 @@ module Portalock
       @overlooked = false
       @kept = false
       @orphaned = false
+    end
+
+    # It was started or not, by a call that does not write that itself.
+    def started!(status)
+      @place.write_uint8(WRITTEN[status])
+    end
+
+    # @return [Boolean]
+    def started?
+      @place.read_uint8 != NOT_STARTED
+    end
+
+    # @return [Boolean] whether it was held with the start: nobody else tells of it
+    def held_at_once?
+      @place.read_uint8 == 1
     end
 
     # It was started: its end is told, or will be.
@@ -56,7 +82,7 @@ module Portalock
 
     # @return [Boolean] whether it was started, and neither kept nor given up
     def to_be_undone?
-      @under_way && !@kept && !@orphaned
+      started? && !@kept && !@orphaned
     end
 
     # Nobody wants the lock any more. If it has not been granted, that is up to {#finish} from now on.

@@ -41,6 +41,20 @@ module Portalock
       @mutex.synchronize { @attempt = nil if @attempt.equal?(attempt) }
     end
 
+    # An attempt was granted as soon as it began; nobody else was told of it. May be called again.
+    def granted(attempt)
+      mine = @mutex.synchronize do
+        own = @attempt.equal?(attempt)
+        @attempt = nil if own
+        own
+      end
+      return unless mine
+
+      # It may be lost again by now.
+      @holds = Native.pl_lock_is_held(@handle.pointer_or_null)
+      attempt.finish(Native::OK, "") { release }
+    end
+
     # An attempt has ended. If nobody waits for it, a grant is given back.
     def acquired(status, message)
       attempt = @mutex.synchronize do

@@ -233,7 +233,10 @@ module Portalock
 
     # Not to be interrupted.
     def undo(attempt, error)
+      return @inbox.forget(attempt) unless attempt.started?
       return unless attempt.to_be_undone?
+
+      take_up(attempt)
       return abandon(attempt) unless attempt.granted?
 
       attempt.keep
@@ -253,15 +256,35 @@ module Portalock
       raise error if error
     end
 
-    # Not to be interrupted: it has to be known whether it was started.
+    # Not to be interrupted, as far as Ruby lets one say so: a signal's default action interrupts all the
+    # same, at the end of a call. So it is the attempt that knows whether it was started.
     def start(attempt, pointer, mode, timeout)
       @inbox.expect(attempt)
-      Native.call(:pl_lock_acquire_start, pointer, mode, timeout, Native::NO_CALLBACK)
-      attempt.under_way!
-      @inbox.look if attempt.overlooked?
+      failure = begin_or_start(attempt, pointer, mode, timeout)
+      raise failure if failure
+
+      take_up(attempt)
     rescue Error
       @inbox.forget(attempt)
       raise
+    end
+
+    # Asks the server in here, which takes 3 ms at the most, unless other fibers would have to wait for that.
+    # @return [Error, nil] why it was not started
+    def begin_or_start(attempt, pointer, mode, timeout)
+      return Native.attempt(:pl_lock_acquire_begin, pointer, mode, timeout, attempt.place) unless Fiber.current_scheduler
+
+      Native.attempt(:pl_lock_acquire_start, pointer, mode, timeout, Native::NO_CALLBACK) do |status|
+        attempt.started!(status)
+      end
+    end
+
+    # What was started is under way from here on, or held already. May be called again.
+    def take_up(attempt)
+      attempt.under_way!
+      return @inbox.granted(attempt) if attempt.held_at_once?
+
+      @inbox.look if attempt.overlooked?
     end
 
     # After an interrupt: what was begun is undone. If it is granted meanwhile, the pump gives it back; so

@@ -67,6 +67,7 @@ module Portalock
 
     fallible :pl_lock_new, %i[pointer string pointer pointer]
     fallible :pl_lock_acquire_start, [:pointer, :int32, :int64, AcquiredCallback.by_value]
+    fallible :pl_lock_acquire_begin, %i[pointer int32 int64 pointer], blocking: true
     fallible :pl_lock_release, %i[pointer]
     fallible :pl_lock_release_wait, %i[pointer int64], blocking: true
     attach_function :pl_lock_cancel, [:pointer], :void
@@ -110,10 +111,12 @@ module Portalock
         raise failure if failure
       end
 
+      # @yieldparam status [Integer] before a signal could interrupt
       # @return [Error, nil]
       def attempt(function, *arguments)
         out = FFI::MemoryPointer.new(:pointer)
         status = public_send(function, *arguments, out)
+        yield status if block_given?
         status == OK ? nil : error(status, out.read_pointer)
       end
 
