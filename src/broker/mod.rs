@@ -9,6 +9,7 @@ mod dialogue;
 mod endpoint;
 mod link;
 mod reply;
+pub(crate) mod rule;
 mod socket;
 
 pub(crate) use commands::Commands;
