@@ -1,6 +1,8 @@
 //! The rules for users of the server in `docs/operations.md`: enough, what each is for, and in which words
 //! it is missed.
 
+mod changes;
+
 use std::collections::BTreeMap;
 
 use portalock::{Client, ClientOptions, Error, EventKind, Lock, LockOptions, Mode, Status, Wait};
