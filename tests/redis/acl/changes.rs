@@ -126,7 +126,8 @@ fn a_user_that_is_deleted_loses_its_locks() {
 /// It knows whose turn it is from what it was told before.
 #[test]
 fn a_waiter_that_loses_a_right_gets_the_lock_from_one_that_leaves() {
-    for rule in ["-client", "-eval", "-incr", "-ping", "-pubsub", "-subscribe", "-publish", "off"] {
+    let commands = ["-client", "-eval", "-incr", "-ping", "-pubsub", "-subscribe", "-unsubscribe"];
+    for rule in commands.into_iter().chain(["-publish", "off"]) {
         let stage = Stage::documented();
         let leave = |holder: Lock| holder.release_wait(LONG).unwrap();
         let got = stage.waiter_that_loses(rule, leave);
