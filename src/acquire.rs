@@ -333,6 +333,7 @@ impl Acquire {
         stage.granted = false;
         stage.failure = None;
         stage.ahead = None;
+        stage.hindrance = None;
         stage.freed = false;
         stage.id = Some(id);
         stage.ticket
@@ -401,9 +402,11 @@ impl Acquire {
             }
         };
         let overdue = || {
-            let ahead = self.shared.stage().ahead;
+            let stage = self.shared.stage();
+            let (ahead, hindrance) = (stage.ahead, stage.hindrance);
+            drop(stage);
             let name = self.shared.names.channel();
-            self.pursuit.overdue(name, queued, stopped, ahead, Instant::now())
+            self.pursuit.overdue(name, queued, stopped, ahead.ok_or(hindrance), Instant::now())
         };
         let error = if cancelled { cancelled_error() } else { error.unwrap_or_else(overdue) };
         Some(Err(Failure { error, at_once: false }))

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use uuid::Uuid;
 
-use crate::broker::{Answer, Commands, Dialogue, Frame};
+use crate::broker::{Answer, Commands, Dialogue, Frame, rule};
 use crate::error::{Error, Result, Status};
 use crate::protocol::wire::Roll;
 use crate::protocol::{
@@ -95,15 +95,18 @@ fn kill(dialogue: &mut Dialogue, suspect: Suspect) -> Result<usize> {
             Frame::Answer(Answer::Killed(Some(count))) => {
                 return Ok(usize::try_from(count).unwrap_or(usize::MAX));
             }
-            Frame::Answer(Answer::Killed(None)) => return Err(denied("end connections")),
+            Frame::Answer(Answer::Killed(None)) => {
+                return Err(denied("end connections", rule::KILL));
+            }
             _ => {}
         }
     }
     Err(dialogue.silence())
 }
 
-fn denied(what: &str) -> Error {
-    Error::new(Status::Denied, format!("the server does not let this user {what}"))
+fn denied(what: &str, rule: &str) -> Error {
+    let text = format!("the server does not let this user {what} (missing rule: {rule})");
+    Error::new(Status::Denied, text)
 }
 
 /// A ping from outside the channel, and what it brings.
@@ -228,7 +231,7 @@ impl<'a> Probe<'a> {
                     roll = Some(listed);
                 }
                 (Frame::Answer(Answer::Clients(None)), _) => {
-                    return Err(denied("list connections"));
+                    return Err(denied("list connections", rule::LIST));
                 }
                 (Frame::Answer(Answer::Followed(followed)), Some(roll)) => {
                     return Ok(std::mem::take(roll).present(&followed));

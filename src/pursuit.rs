@@ -98,13 +98,14 @@ impl Pursuit {
     }
 
     /// Why an attempt came to nothing that was stopped: because its time was up, or because somebody
-    /// comes first (`queued`) and it is the only one. `ahead` tells how many waiters do, if known.
+    /// comes first (`queued`) and it is the only one. `ahead` tells how many waiters do, if known,
+    /// or else the rule for what the server refuses to do about those who do not answer.
     pub(crate) fn overdue(
         &self,
         name: &str,
         queued: bool,
         stopped: Stopped,
-        ahead: Option<usize>,
+        ahead: std::result::Result<usize, Option<&'static str>>,
         now: Instant,
     ) -> Error {
         let waited = now.saturating_duration_since(self.started).as_millis();
@@ -117,9 +118,14 @@ impl Pursuit {
         }
         let status = if self.once { Status::Locked } else { Status::Timeout };
         let who = match ahead {
-            None => "some members of the channel do not answer".to_owned(),
-            Some(0) => "somebody else holds it, nobody else waits before us".to_owned(),
-            Some(n) => format!("somebody else holds it, {n} wait before us"),
+            Err(None) => "some members of the channel do not answer".to_owned(),
+            // By an ACL mostly, or the command was renamed.
+            Err(Some(rule)) => format!(
+                "some members of the channel do not answer, and the server refuses \
+                 what the rule {rule} allows"
+            ),
+            Ok(0) => "somebody else holds it, nobody else waits before us".to_owned(),
+            Ok(n) => format!("somebody else holds it, {n} wait before us"),
         };
         Error::new(status, format!("lock {name:?} not acquired in {waited} ms: {who}"))
     }

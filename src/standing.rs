@@ -49,6 +49,8 @@ pub(crate) struct Stage {
     pub(crate) failure: Option<Error>,
     /// How many waiters come first, once that is known.
     pub(crate) ahead: Option<usize>,
+    /// The rule for what the server refuses to do about members that do not answer.
+    pub(crate) hindrance: Option<&'static str>,
     /// When the present acquire was called.
     pub(crate) begun: Option<Instant>,
     /// Whether somebody came first, or did not answer.
@@ -416,6 +418,10 @@ impl Landlord for Shared {
             }
             Verdict::Unanswered => {
                 stage.waited = true;
+                return;
+            }
+            Verdict::Hindered(rule) => {
+                stage.hindrance = Some(rule);
                 return;
             }
             Verdict::Freed => {

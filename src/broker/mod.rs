@@ -10,6 +10,7 @@ mod endpoint;
 mod link;
 mod reply;
 mod sighting;
+pub(crate) mod rule;
 mod socket;
 
 pub(crate) use commands::Commands;

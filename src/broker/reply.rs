@@ -4,6 +4,7 @@ use std::sync::Once;
 
 use redis::{ServerErrorKind, Value};
 
+use super::rule;
 use crate::error::{Error, Status};
 use crate::protocol::Count;
 
@@ -216,14 +217,23 @@ fn read_error(expect: Expect, error: &redis::ServerError) -> Result<Answer, Refu
             forbidden_once("CLIENT KILL", error);
             Ok(Answer::Killed(None))
         }
-        Expect::Hello | Expect::Login => Err(Refusal::Error(login_failure(status, error))),
+        Expect::Hello | Expect::Login => Err(Refusal::Error(login_failure(expect, status, error))),
         Expect::Token if matches!(error.code(), "WRONGTYPE" | "ERR") => Err(no_counter()),
         _ => {
             let words = error.details().unwrap_or_default();
-            let text = format!("the server says: {} {words}", error.code());
+            let mut text = format!("the server says: {} {words}", error.code());
+            if status == Status::Denied {
+                text.push_str(&missing_rule(expect, words));
+            }
             Err(Refusal::Error(Error::new(status, text)))
         }
     }
+}
+
+/// The end of a sentence that tells of a refusal.
+fn missing_rule(expect: Expect, words: &str) -> String {
+    let rule = rule::missing(expect, words);
+    rule.map(|rule| format!(" (missing rule: {rule})")).unwrap_or_default()
 }
 
 /// Without these two a silent member cannot be ended, only waited for. Said once a process: a waiter
@@ -238,7 +248,7 @@ fn forbidden_once(what: &str, error: &redis::ServerError) {
 
 /// A server may repeat the arguments of a command that it does not know, and those of the login are
 /// secret: only its code is told.
-fn login_failure(status: Status, error: &redis::ServerError) -> Error {
+fn login_failure(expect: Expect, status: Status, error: &redis::ServerError) -> Error {
     let details = error.details().unwrap_or_default();
     let busy = details.starts_with("max number of clients");
     // Redis writes it small; others that speak its protocol do not.
@@ -246,7 +256,10 @@ fn login_failure(status: Status, error: &redis::ServerError) -> Error {
     let refused = details.starts_with("AUTH ") || details.starts_with("invalid password");
     match status {
         Status::Auth => Error::new(status, "the server does not accept the user or the password"),
-        Status::Denied => Error::new(status, "the server denies this user the login commands"),
+        Status::Denied => {
+            let rule = missing_rule(expect, details);
+            Error::new(status, format!("the server denies this user the login commands{rule}"))
+        }
         Status::Server if busy => Error::new(status, "the server has no room for another client"),
         Status::Server if refused => {
             Error::new(Status::Auth, "the server does not accept the user or the password")

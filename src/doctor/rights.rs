@@ -1,7 +1,7 @@
 //! What a user has to be allowed, and what it means where it is not. `docs/operations.md` has the rules.
 
 use super::Finding;
-use crate::broker::Said;
+use crate::broker::{Said, rule};
 
 /// What a member needs of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +60,7 @@ impl Standing {
             Said::Text(text) if text.contains("no permissions") => text.as_str(),
             _ => return Self::Given,
         };
-        match words.contains("access") {
+        match rule::is_about_names(words) {
             true => Self::NoName,
             false => Self::NoCommand,
         }
@@ -71,16 +71,16 @@ impl Right {
     /// The rule that gives it.
     fn rule(self) -> &'static str {
         match self {
-            Self::Subscribe => "+subscribe",
-            Self::Count => "+pubsub|numsub",
-            Self::Name => "+client|setname",
-            Self::Publish => "+publish",
-            Self::Unsubscribe => "+unsubscribe",
-            Self::Ping => "+ping",
-            Self::List => "+client|list",
-            Self::Kill => "+client|kill",
-            Self::Script => "+eval",
-            Self::Token => "+incr",
+            Self::Subscribe => rule::SUBSCRIBE,
+            Self::Count => rule::COUNT,
+            Self::Name => rule::NAME,
+            Self::Publish => rule::PUBLISH,
+            Self::Unsubscribe => rule::UNSUBSCRIBE,
+            Self::Ping => rule::PING,
+            Self::List => rule::LIST,
+            Self::Kill => rule::KILL,
+            Self::Script => rule::SCRIPT,
+            Self::Token => rule::TOKEN,
         }
     }
 
@@ -110,7 +110,7 @@ impl Right {
 
     fn finding(self, standing: &Standing, named: bool) -> Option<Finding> {
         let rule = self.rule();
-        let name = if self == Self::Token { "~NAME*-fence" } else { "&NAME*" };
+        let name = if self == Self::Token { rule::KEY } else { rule::CHANNELS };
         let (found, mend) = match standing {
             Standing::Given => return None,
             Standing::Unknown => {

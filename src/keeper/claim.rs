@@ -23,6 +23,8 @@ pub(crate) enum Verdict {
     Queued(usize),
     /// Members do not answer, and have to be waited for.
     Unanswered,
+    /// The server refuses what helps against members that do not answer, and what this rule allows.
+    Hindered(&'static str),
     /// Somebody who came first, or holds, has left.
     Freed,
     /// The attempt has failed.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::claim::{Claim, Landlord, News, Verdict};
-use crate::broker::{self, Commands, Link, Members, Owner, Transport};
+use crate::broker::{self, Commands, Link, Members, Owner, Transport, rule};
 use crate::error::{Error, Status};
 use crate::protocol::wire::{Disclosure, Roll};
 use crate::protocol::{
@@ -286,6 +286,9 @@ impl Tenant {
 
     /// The server has ended a connection that it was told to end, if it was still there and may be ended.
     fn killed(&mut self, count: Option<u64>) {
+        if count.is_none() {
+            self.claim.tell(Verdict::Hindered(rule::KILL));
+        }
         let Some(whom) = self.doomed.pop_front().filter(|_| matches!(count, Some(1..))) else {
             return;
         };
@@ -345,8 +348,14 @@ impl Tenant {
             Answer::Joined(members) => Input::Joined { members },
             Answer::Counted(members) => Input::Counted { members },
             Answer::Pinged(number, count) => Input::Asked { number, count },
-            Answer::ExactRefused(number) => Input::ExactRefused { number },
-            Answer::Clients(None) => Input::Rolled(None),
+            Answer::ExactRefused(number) => {
+                self.claim.tell(Verdict::Hindered(rule::SCRIPT));
+                Input::ExactRefused { number }
+            }
+            Answer::Clients(None) => {
+                self.claim.tell(Verdict::Hindered(rule::LIST));
+                Input::Rolled(None)
+            }
             Answer::Clients(Some(list)) => return self.listed(&list, now, link),
             Answer::Followed(followed) => {
                 Input::Rolled(self.rolls.pop_front().map(|roll| roll.present(&followed)))

@@ -1,6 +1,8 @@
 //! The rules for users of the server in `docs/operations.md`: enough, what each is for, and in which words
 //! it is missed.
 
+mod changes;
+
 use std::collections::BTreeMap;
 
 use portalock::{Client, ClientOptions, Error, EventKind, Lock, LockOptions, Mode, Status, Wait};
@@ -191,8 +193,14 @@ impl Stage {
     }
 }
 
-/// What does not work for a user with these rules, and how that ends: in the words of the page's table.
-fn missing(words: &[&str]) -> Vec<(String, Vec<&'static str>)> {
+/// What the end of a refusal has to say for a user who lacks this rule.
+fn named(rule: &str) -> String {
+    format!("(missing rule: {})", rule.replace("jobs", "NAME"))
+}
+
+/// What does not work for a user with these rules, and how that ends: in the words of the page's table, and
+/// with the name of the rule that is lacking.
+fn missing(words: &[&str], lacking: Option<&str>) -> Vec<(String, Vec<&'static str>)> {
     let mut found: Vec<(String, Vec<_>)> = Vec::new();
     for (step, outcome) in Stage::new(words).try_everything() {
         let Err((status, said)) = outcome else {
@@ -203,6 +211,11 @@ fn missing(words: &[&str]) -> Vec<(String, Vec<&'static str>)> {
             let known = rows(|cell| cell.starts_with("PL_"))
                 .any(|cells| cells[0] == status && said.contains(&cells[1]));
             assert!(known, "the page does not say that {step} ends with {status}: {said}");
+            let told = lacking.is_some_and(|rule| match status.as_str() {
+                "PL_TIMEOUT" => said.ends_with(&format!("refuses what the rule {rule} allows")),
+                _ => said.ends_with(&named(rule)),
+            });
+            assert!(told, "without {lacking:?} {step} does not name it: {said}");
         }
         match found.iter_mut().find(|(known, _)| *known == status) {
             Some((_, steps)) => steps.push(step),
@@ -219,7 +232,7 @@ fn cell(found: &[(String, Vec<&str>)]) -> String {
 
 #[test]
 fn the_documented_rules_are_enough_for_everything() {
-    assert_eq!(missing(&documented_user("portalock")), []);
+    assert_eq!(missing(&documented_user("portalock"), None), []);
 }
 
 #[test]
@@ -228,7 +241,7 @@ fn without_a_rule_is_missing_what_the_page_says() {
     let found: BTreeMap<_, _> = std::thread::scope(|scope| {
         let tries = all.iter().filter(|word| is_grant(word)).map(|&without| {
             let rest: Vec<_> = all.iter().copied().filter(|word| *word != without).collect();
-            scope.spawn(move || (without.to_owned(), missing(&rest)))
+            scope.spawn(move || (without.to_owned(), missing(&rest, Some(without))))
         });
         let tries: Vec<_> = tries.collect();
         tries.into_iter().map(|each| each.join().unwrap()).collect()
@@ -285,6 +298,8 @@ fn another_database_than_the_first_takes_a_rule() {
         let url = format!("{}/1", Stage::url(&stage.server, "portalock"));
         let elsewhere = Client::new(&url, ClientOptions::new()).unwrap();
         let outcome = lock(&elsewhere, "jobs").acquire(wait(3_000));
+        let named = |error: &Error| error.message().ends_with(&named("+select"));
+        assert!(outcome.as_ref().err().is_none_or(named), "{outcome:?}");
         assert_eq!(outcome.err().map(|error| error.status()), expected);
         words.push("+select");
     }
