@@ -8,6 +8,7 @@ mod commands;
 mod dialogue;
 mod endpoint;
 mod link;
+mod memory;
 mod reply;
 mod socket;
 

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use server::Server;
 
+use super::memory::Memory;
 use crate::error::Result;
 
 /// A server, or how to find one, and a login. Shown without the login.
@@ -32,6 +33,8 @@ pub(super) struct Login {
 enum Target {
     /// One server.
     Server(Server),
+    /// A broker of this process.
+    Memory(Memory),
 }
 
 /// One way to a server that needs no further look-up.
@@ -50,6 +53,8 @@ pub(crate) enum Place {
     Tcp(SocketAddr),
     /// The path of a socket.
     Unix(PathBuf),
+    /// A broker of this process.
+    Memory(Memory),
 }
 
 impl Endpoint {
@@ -68,6 +73,9 @@ impl Endpoint {
     pub(crate) fn routes(&self) -> Result<Vec<Route>> {
         match &self.target {
             Target::Server(server) => server.routes(),
+            Target::Memory(memory) => {
+                Ok(vec![Route { place: Place::Memory(memory.clone()), host: "".into() }])
+            }
         }
     }
 
@@ -75,6 +83,7 @@ impl Endpoint {
     pub(crate) fn needs_lookup(&self) -> bool {
         match &self.target {
             Target::Server(server) => server.needs_lookup(),
+            Target::Memory(_) => false,
         }
     }
 }
@@ -83,6 +92,7 @@ impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.target {
             Target::Server(server) => server.fmt(f),
+            Target::Memory(memory) => memory.fmt(f),
         }
     }
 }
@@ -107,6 +117,7 @@ mod tests {
             ("redis://me:p@[::1]:7/", "[::1]:7", Some("me"), Some("p"), 0),
             ("unix:///tmp/r.sock?db=2&pass=x", "/tmp/r.sock", None, Some("x"), 2),
             ("redis+unix:///tmp/r.sock", "/tmp/r.sock", None, None, 0),
+            ("memory://my%20Tests", "memory://my Tests", None, None, 0),
         ] {
             let endpoint = Endpoint::parse(url).unwrap();
             assert_eq!(endpoint.to_string(), shown);
@@ -129,6 +140,16 @@ mod tests {
             ("unix:", Status::Invalid),
             ("http://u:hunter2@h", Status::Unsupported),
             ("rediss://:hunter2@h", Status::Unsupported),
+            ("memory:", Status::Invalid),
+            ("memory://", Status::Invalid),
+            ("memory:hunter2", Status::Invalid),
+            ("memory://hunter2@x", Status::Invalid),
+            ("memory://:hunter2@x", Status::Invalid),
+            ("memory://x:7", Status::Invalid),
+            ("memory://x/3", Status::Invalid),
+            ("memory://x?hunter2", Status::Invalid),
+            ("memory://x#hunter2", Status::Invalid),
+            ("memory://%ff", Status::Invalid),
         ] {
             let error = Endpoint::parse(url).expect_err(url);
             assert_eq!(error.status(), status, "{url}: {error}");
