@@ -77,7 +77,8 @@ impl fmt::Debug for Shared {
 
 impl Client {
     /// Takes the server's URL: `redis://[user[:password]@]host[:port][/db]` or
-    /// `unix:///path[?db=N&user=…&pass=…]`. Nothing is connected yet.
+    /// `unix:///path[?db=N&user=…&pass=…]`; `memory://name` is a broker inside this process, for tests. Nothing
+    /// is connected yet.
     ///
     /// # Errors
     /// `Invalid` where the URL is none, `Unsupported` for a scheme that is not known.
