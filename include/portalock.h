@@ -583,7 +583,8 @@ extern "C" {
  * Makes a client. Nothing is connected yet.
  *
  * @param url      `redis://[user[:password]@]host[:port][/db]`, with percent-encoded specials, or
- *                 `unix:///path[?db=N&user=…&pass=…]`; copied
+ *                 `unix:///path[?db=N&user=…&pass=…]`, or `memory://name` for a broker inside
+ *                 this process, for tests; copied
  * @param options  how to connect, or `NULL` for the defaults; copied
  * @param client   where the handle goes; free it with `pl_client_free`
  * @param error    where the error goes, or `NULL`
