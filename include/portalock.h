@@ -589,7 +589,7 @@ extern "C" {
  *
  * @param url      `redis://[user[:password]@]host[:port][/db]`, with percent-encoded specials, or
  *                 `unix:///path[?db=N&user=…&pass=…]`, or `redis-sentinel://…` as docs/sentinel.md
- *                 has it; copied
+ *                 has it, or `memory://name` for a broker inside this process, for tests; copied
  * @param options  how to connect, or `NULL` for the defaults; copied
  * @param client   where the handle goes; free it with `pl_client_free`
  * @param error    where the error goes, or `NULL`

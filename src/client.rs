@@ -81,7 +81,7 @@ impl fmt::Debug for Shared {
 impl Client {
     /// Takes the server's URL: `redis://[user[:password]@]host[:port][/db]` or
     /// `unix:///path[?db=N&user=…&pass=…]`, or `redis-sentinel://host[:port][,…]/master[/db]`, with more in
-    /// `docs/sentinel.md`. Nothing is connected yet.
+    /// `docs/sentinel.md`; `memory://name` is a broker inside this process, for tests. Nothing is connected yet.
     ///
     /// # Errors
     /// `Invalid` where the URL is none, `Unsupported` for a scheme that is not known.

@@ -54,6 +54,13 @@ fn threads_may_meddle_with_each_others_locks() {
 }
 
 #[test]
+fn a_unit_test_needs_no_server() {
+    let program = Program::compile("tests/c/memory.c", &["-lportalock"]);
+    let outcome = program.command().output().unwrap();
+    assert!(outcome.status.success(), "{outcome:?}");
+}
+
+#[test]
 fn the_library_can_be_loaded_and_unloaded() {
     let server = Server::start();
     let program = Program::compile("tests/c/unload.c", &["-ldl"]);

@@ -9,7 +9,7 @@ use super::reply::{Expect, Members};
 
 /// Publishes and counts in one atomic step: only so are the receivers known exactly on a channel that
 /// somebody also follows by pattern.
-const EXACT_PING: &str = "redis.call('PUBLISH', ARGV[1], ARGV[2]) \
+pub(super) const EXACT_PING: &str = "redis.call('PUBLISH', ARGV[1], ARGV[2]) \
                           return redis.call('PUBSUB', 'NUMSUB', ARGV[1])";
 
 /// Commands that are to be written, and the replies that are owed.

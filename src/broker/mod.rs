@@ -8,9 +8,10 @@ mod commands;
 mod dialogue;
 mod endpoint;
 mod link;
+mod memory;
 mod reply;
-mod sighting;
 pub(crate) mod rule;
+mod sighting;
 mod socket;
 
 pub(crate) use commands::Commands;

@@ -13,6 +13,7 @@ use socket2::{Domain, SockAddr, Socket, TcpKeepalive, Type};
 
 use super::endpoint::{Place, Route};
 use super::link::Transport;
+use super::memory::{Guest, Memory};
 use crate::fork::{Generation, sockets};
 
 /// A socket of this process. In a child, where [`sockets`] has closed it already, it is forgotten: its
@@ -76,12 +77,15 @@ pub(crate) struct Wire {
     connected: bool,
     tcp: bool,
     patience: Cell<Duration>,
+    /// Who is at the other end, if that is in this process.
+    guest: Option<Guest>,
 }
 
 impl Wire {
     /// Begins to connect; nothing waits.
     pub(crate) fn dial(route: &Route) -> io::Result<Self> {
         let (domain, tcp) = match &route.place {
+            Place::Memory(memory) => return Self::enter(memory),
             Place::Tcp(address) => (Domain::for_address(*address), true),
             Place::Unix(_) => (Domain::UNIX, false),
         };
@@ -96,7 +100,16 @@ impl Wire {
             Err(error) => return Err(error),
         };
         let patience = Cell::new(Duration::ZERO);
-        Ok(Self { socket: Arc::new(socket), connected, tcp, patience })
+        Ok(Self { socket: Arc::new(socket), connected, tcp, patience, guest: None })
+    }
+
+    fn enter(memory: &Memory) -> io::Result<Self> {
+        let (socket, other) = OwnSocket::pair()?;
+        socket.set_nonblocking(true)?;
+        other.set_nonblocking(true)?;
+        let guest = Some(memory.enter(other));
+        let patience = Cell::new(Duration::ZERO);
+        Ok(Self { socket: Arc::new(socket), connected: true, tcp: false, patience, guest })
     }
 
     /// The socket, to be polled. It stays open as long as anybody has it.
@@ -136,21 +149,30 @@ impl Transport for Wire {
     }
 
     fn send(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if let Some(guest) = &self.guest {
+            return guest.say(bytes);
+        }
         self.socket.send_with_flags(bytes, libc::MSG_NOSIGNAL)
     }
 
     fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let mut socket: &Socket = &self.socket;
-        socket.read(buffer)
+        let outcome = socket.read(buffer);
+        if let Some(guest) = &self.guest {
+            guest.has_read();
+        }
+        outcome
     }
 
     fn close(&mut self) {
         let _ = self.socket.shutdown(Shutdown::Both);
+        self.guest = None;
     }
 }
 
 fn address_of(place: &Place) -> io::Result<SockAddr> {
     match place {
+        Place::Memory(_) => Err(io::ErrorKind::AddrNotAvailable.into()),
         Place::Tcp(address) => Ok((*address).into()),
         Place::Unix(path) => SockAddr::unix(path),
     }

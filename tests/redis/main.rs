@@ -19,6 +19,7 @@ mod garbage;
 mod health;
 mod interrupts;
 mod loss;
+mod memory;
 mod names;
 mod onlookers;
 mod partition;

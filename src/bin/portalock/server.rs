@@ -41,6 +41,11 @@ pub fn client(arguments: &Arguments) -> Result<Client, Failure> {
         _ => None,
     };
     let url = named.map_or_else(|| url(&arguments.server), Ok)?;
+    if url.starts_with("memory:") {
+        let why =
+            "a memory:// URL is of use inside one process only: others would not see the lock";
+        return Err(Failure::new(exit::USAGE, why.to_owned()));
+    }
     Ok(Client::new(&url, ClientOptions::new())?)
 }
 

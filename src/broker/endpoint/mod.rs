@@ -15,6 +15,7 @@ pub(crate) use sentinel::{Attendance, Doubt, Sentinels};
 use server::Server;
 pub(crate) use vigil::Ear;
 
+use super::memory::Memory;
 use crate::error::Result;
 
 /// A server, or how to find one, and a login. Shown without the login.
@@ -41,6 +42,8 @@ enum Target {
     Sentinel(Arc<Sentinels>),
     /// What a sentinel has named.
     Master(sentinel::Master),
+    /// A broker of this process.
+    Memory(Memory),
 }
 
 /// One way to a server that needs no further look-up.
@@ -59,6 +62,8 @@ pub(crate) enum Place {
     Tcp(SocketAddr),
     /// The path of a socket.
     Unix(PathBuf),
+    /// A broker of this process.
+    Memory(Memory),
 }
 
 impl Endpoint {
@@ -79,6 +84,9 @@ impl Endpoint {
             Target::Server(server) => server.routes(),
             Target::Sentinel(sentinels) => sentinels.routes(),
             Target::Master(master) => master.server.routes(),
+            Target::Memory(memory) => {
+                Ok(vec![Route { place: Place::Memory(memory.clone()), host: "".into() }])
+            }
         }
     }
 
@@ -92,9 +100,9 @@ impl Endpoint {
 
     /// What a connection by one of the routes is to: the same, or the one server that was found.
     pub(crate) fn at(self: &Arc<Self>, route: &Route) -> Arc<Self> {
-        match &self.target {
-            Target::Sentinel(sentinels) => {
-                let target = Target::Master(sentinels.master_at(route));
+        match (&self.target, &route.place) {
+            (Target::Sentinel(sentinels), Place::Tcp(at)) => {
+                let target = Target::Master(sentinels.master_at(&route.host, *at));
                 Arc::new(Self { target, login: self.login.clone() })
             }
             _ => self.clone(),
@@ -120,6 +128,7 @@ impl Endpoint {
             Target::Server(server) => server.needs_lookup(),
             Target::Sentinel(_) => true,
             Target::Master(master) => master.server.needs_lookup(),
+            Target::Memory(_) => false,
         }
     }
 }
@@ -130,6 +139,7 @@ impl fmt::Display for Endpoint {
             Target::Server(server) => server.fmt(f),
             Target::Sentinel(sentinels) => sentinels.fmt(f),
             Target::Master(master) => master.fmt(f),
+            Target::Memory(memory) => memory.fmt(f),
         }
     }
 }
@@ -154,6 +164,7 @@ mod tests {
             ("redis://me:p@[::1]:7/", "[::1]:7", Some("me"), Some("p"), 0),
             ("unix:///tmp/r.sock?db=2&pass=x", "/tmp/r.sock", None, Some("x"), 2),
             ("redis+unix:///tmp/r.sock", "/tmp/r.sock", None, None, 0),
+            ("memory://my%20Tests", "memory://my Tests", None, None, 0),
         ] {
             let endpoint = Endpoint::parse(url).unwrap();
             assert_eq!(endpoint.to_string(), shown);
@@ -176,6 +187,16 @@ mod tests {
             ("unix:", Status::Invalid),
             ("http://u:hunter2@h", Status::Unsupported),
             ("rediss://:hunter2@h", Status::Unsupported),
+            ("memory:", Status::Invalid),
+            ("memory://", Status::Invalid),
+            ("memory:hunter2", Status::Invalid),
+            ("memory://hunter2@x", Status::Invalid),
+            ("memory://:hunter2@x", Status::Invalid),
+            ("memory://x:7", Status::Invalid),
+            ("memory://x/3", Status::Invalid),
+            ("memory://x?hunter2", Status::Invalid),
+            ("memory://x#hunter2", Status::Invalid),
+            ("memory://%ff", Status::Invalid),
         ] {
             let error = Endpoint::parse(url).expect_err(url);
             assert_eq!(error.status(), status, "{url}: {error}");

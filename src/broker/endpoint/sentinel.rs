@@ -1,12 +1,13 @@
 //! A master that sentinels know: who they are, and what they were last heard to say.
 
 use std::fmt;
+use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::server::Server;
-use super::{Endpoint, Place, Route};
+use super::{Endpoint, Route};
 use crate::broker::dialogue::Dialogue;
 use crate::broker::sighting::{self, Sighting};
 use crate::error::{Error, Result, Status};
@@ -233,14 +234,10 @@ impl Sentinels {
         Ok(routes)
     }
 
-    /// What a connection to one of the routes goes by.
-    pub(super) fn master_at(&self, route: &Route) -> Master {
-        let server = match &route.place {
-            Place::Tcp(at) if route.host.is_empty() => Server::Tcp(at.ip().to_string(), at.port()),
-            Place::Tcp(at) => Server::Tcp(route.host.to_string(), at.port()),
-            Place::Unix(path) => Server::Unix(path.clone()),
-        };
-        Master { name: self.name.clone(), server }
+    /// What a connection to a host by one of its addresses goes by.
+    pub(super) fn master_at(&self, host: &str, at: SocketAddr) -> Master {
+        let host = if host.is_empty() { at.ip().to_string() } else { host.to_owned() };
+        Master { name: self.name.clone(), server: Server::Tcp(host, at.port()) }
     }
 }
 

@@ -1,9 +1,12 @@
 //! Reads URLs.
 
+use percent_encoding::percent_decode_str;
 use redis::{ConnectionAddr, IntoConnectionInfo};
+use url::Url;
 
 use super::server::Server;
 use super::{Endpoint, Login, Target, sentinel_url};
+use crate::broker::memory::Memory;
 use crate::error::{Error, Result, Status};
 
 pub(super) fn parse(url: &str) -> Result<Endpoint> {
@@ -11,10 +14,15 @@ pub(super) fn parse(url: &str) -> Result<Endpoint> {
         return Err(invalid("the URL is empty"));
     }
     let Some((scheme, _)) = url.split_once(':') else {
-        return Err(invalid("the URL has no scheme; expected redis://… or unix://…"));
+        return Err(invalid(
+            "the URL has no scheme; expected redis://…, unix://…, redis-sentinel://… or memory://…",
+        ));
     };
     if let Some(scheme) = sentinel_url::scheme_of(scheme) {
         return sentinel_url::parse(scheme, url);
+    }
+    if scheme == "memory" {
+        return memory(url);
     }
     check_scheme(scheme)?;
     let info = url.into_connection_info().map_err(|error| invalid(describe(&error)))?;
@@ -33,6 +41,28 @@ pub(super) fn parse(url: &str) -> Result<Endpoint> {
         db: settings.db(),
     };
     Ok(Endpoint { target: Target::Server(server), login })
+}
+
+/// `memory://name`, and nothing besides.
+fn memory(url: &str) -> Result<Endpoint> {
+    let url = Url::parse(url).map_err(|_| invalid("the URL is not valid"))?;
+    let beside = [
+        ("user", !url.username().is_empty()),
+        ("password", url.password().is_some()),
+        ("port", url.port().is_some()),
+        ("database or path", !matches!(url.path(), "" | "/")),
+        ("query", url.query().is_some()),
+        ("fragment", url.fragment().is_some()),
+    ];
+    if let Some((what, _)) = beside.iter().find(|(_, given)| *given) {
+        return Err(invalid(format!("a memory:// URL has a name only, and no {what}")));
+    }
+    let name = percent_decode_str(url.host_str().unwrap_or_default()).decode_utf8();
+    let name = name.map_err(|_| invalid("the name in the URL is not valid UTF-8"))?;
+    if name.is_empty() {
+        return Err(invalid("the URL has no name; expected memory://name"));
+    }
+    Ok(Endpoint { target: Target::Memory(Memory::named(&name)?), login: Login::default() })
 }
 
 fn check_scheme(scheme: &str) -> Result<()> {
