@@ -76,14 +76,14 @@ impl fmt::Debug for Shared {
 }
 
 impl Client {
-    /// Takes the server's URL: `redis://[user[:password]@]host[:port][/db]` or
-    /// `unix:///path[?db=N&user=…&pass=…]`. Nothing is connected yet.
+    /// Takes the server's URL: `redis://[user[:password]@]host[:port][/db]`, `rediss://…` for the same
+    /// with TLS, or `unix:///path[?db=N&user=…&pass=…]`. Nothing is connected yet.
     ///
     /// # Errors
-    /// `Invalid` where the URL is none, `Unsupported` for a scheme that is not known.
+    /// `Invalid` where the URL is none, or a file for TLS cannot be used, `Tls` where the system trusts nobody, `Unsupported` for a scheme that is not known.
     pub fn new(url: &str, options: ClientOptions) -> Result<Self> {
         let shared = Shared {
-            endpoint: Arc::new(Endpoint::parse(url)?),
+            endpoint: Arc::new(Endpoint::parse(url, &options)?),
             hub: options.shared_connection.then(Hub::new),
             options,
             generation: Generation::now(),

@@ -10,6 +10,11 @@ mod endpoint;
 mod link;
 mod reply;
 mod socket;
+#[cfg(feature = "tls")]
+mod tls;
+#[cfg(not(feature = "tls"))]
+#[path = "no_tls.rs"]
+mod tls;
 
 pub(crate) use commands::Commands;
 pub(crate) use dialogue::Dialogue;

@@ -10,13 +10,16 @@ use std::sync::Arc;
 
 use server::Server;
 
-use crate::error::Result;
+use super::tls::Tls;
+use crate::error::{Error, Result, Status};
+use crate::options::ClientOptions;
 
 /// A server, or how to find one, and a login. Shown without the login.
 #[derive(Clone)]
 pub(crate) struct Endpoint {
     target: Target,
     pub(super) login: Login,
+    tls: Option<Tls>,
 }
 
 /// Who logs in, and into which database.
@@ -54,13 +57,34 @@ pub(crate) enum Place {
 
 impl Endpoint {
     /// Reads a URL. No part of it is repeated in an error but its scheme: the rest may be secret.
-    pub(crate) fn parse(url: &str) -> Result<Self> {
-        url::parse(url)
+    pub(crate) fn parse(url: &str, options: &ClientOptions) -> Result<Self> {
+        url::parse(url, options)
     }
 
     /// The name of the user that logs in.
     pub(crate) fn user(&self) -> &str {
         self.login.user.as_deref().unwrap_or("default")
+    }
+
+    /// The error for a connection that was not made in time. A Redis server without TLS says nothing to who
+    /// begins a handshake.
+    pub(crate) fn too_slow(&self) -> Error {
+        let hint = if self.tls.is_some() { "; perhaps it does not speak TLS there" } else { "" };
+        Error::new(Status::Unresponsive, format!("cannot connect to {self} in time{hint}"))
+    }
+
+    /// What may be wrong where a server breaks off before it has answered anything.
+    pub(super) fn tls_hint(&self) -> &'static str {
+        let Target::Server(server) = &self.target;
+        match (server, &self.tls) {
+            (Server::Tcp(..), None) => "; perhaps it expects TLS (rediss://)",
+            _ => "",
+        }
+    }
+
+    /// How to speak TLS there, if that is to be spoken.
+    pub(super) fn tls(&self) -> Option<&Tls> {
+        self.tls.as_ref()
     }
 
     /// The routes to the server. Looks host names up, which may take as long as the system's
@@ -96,7 +120,6 @@ impl fmt::Debug for Endpoint {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::Status;
 
     #[test]
     fn reads_what_the_documentation_promises() {
@@ -108,7 +131,7 @@ mod tests {
             ("unix:///tmp/r.sock?db=2&pass=x", "/tmp/r.sock", None, Some("x"), 2),
             ("redis+unix:///tmp/r.sock", "/tmp/r.sock", None, None, 0),
         ] {
-            let endpoint = Endpoint::parse(url).unwrap();
+            let endpoint = Endpoint::parse(url, &ClientOptions::new()).unwrap();
             assert_eq!(endpoint.to_string(), shown);
             assert_eq!(endpoint.login.user.as_deref(), user, "{url}");
             assert_eq!(endpoint.login.password.as_deref(), password, "{url}");
@@ -128,13 +151,13 @@ mod tests {
             ("redis://:hunter2@h?protocol=hunter2", Status::Invalid),
             ("unix:", Status::Invalid),
             ("http://u:hunter2@h", Status::Unsupported),
-            ("rediss://:hunter2@h", Status::Unsupported),
+            ("rediss://:hunter2@h#insecure", Status::Invalid),
         ] {
-            let error = Endpoint::parse(url).expect_err(url);
+            let error = Endpoint::parse(url, &ClientOptions::new()).expect_err(url);
             assert_eq!(error.status(), status, "{url}: {error}");
             assert!(!error.to_string().contains("hunter2"), "{error}");
         }
-        let endpoint = Endpoint::parse("redis://me:hunter2@h").unwrap();
+        let endpoint = Endpoint::parse("redis://me:hunter2@h", &ClientOptions::new()).unwrap();
         assert!(!format!("{endpoint} {endpoint:?}").contains("hunter2"));
     }
 }

@@ -2,19 +2,29 @@
 
 use redis::{ConnectionAddr, IntoConnectionInfo};
 
+use super::super::tls::Tls;
 use super::server::Server;
 use super::{Endpoint, Login, Target};
 use crate::error::{Error, Result, Status};
+use crate::options::ClientOptions;
 
-pub(super) fn parse(url: &str) -> Result<Endpoint> {
+pub(super) fn parse(url: &str, options: &ClientOptions) -> Result<Endpoint> {
     if url.is_empty() {
         return Err(invalid("the URL is empty"));
     }
-    let Some((scheme, _)) = url.split_once(':') else {
+    let Some((scheme, rest)) = url.split_once(':') else {
         return Err(invalid("the URL has no scheme; expected redis://… or unix://…"));
     };
-    check_scheme(scheme)?;
-    let info = url.into_connection_info().map_err(|error| invalid(describe(&error)))?;
+    let encrypted = check_scheme(scheme)?;
+    if encrypted && rest.contains('#') {
+        return Err(invalid("the URL has a fragment (#…), which means nothing here"));
+    }
+    if !encrypted && options.tls != Default::default() {
+        return Err(invalid("the settings for TLS need a rediss:// URL"));
+    }
+    // The crate would bring a TLS of its own.
+    let plain = if encrypted { format!("redis:{rest}") } else { url.to_owned() };
+    let info = plain.as_str().into_connection_info().map_err(|error| invalid(describe(&error)))?;
     let server = match info.addr() {
         ConnectionAddr::Tcp(host, port) => Server::Tcp(host.clone(), *port),
         ConnectionAddr::Unix(path) if path.as_os_str().is_empty() => {
@@ -29,16 +39,18 @@ pub(super) fn parse(url: &str) -> Result<Endpoint> {
         password: settings.password().map(str::to_owned),
         db: settings.db(),
     };
-    Ok(Endpoint { target: Target::Server(server), login })
+    let tls = encrypted.then(|| Tls::load(&options.tls)).transpose()?;
+    Ok(Endpoint { target: Target::Server(server), login, tls })
 }
 
-fn check_scheme(scheme: &str) -> Result<()> {
+/// Whether the scheme asks for TLS.
+fn check_scheme(scheme: &str) -> Result<bool> {
     match scheme {
-        "redis" | "valkey" | "unix" | "redis+unix" | "valkey+unix" => Ok(()),
-        "rediss" | "valkeys" => Err(unsupported(scheme)),
+        "redis" | "valkey" | "unix" | "redis+unix" | "valkey+unix" => Ok(false),
+        "rediss" | "valkeys" => Ok(true),
         _ => Err(Error::new(
             Status::Unsupported,
-            "the URL's scheme is not known; expected redis://… or unix://…",
+            "the URL's scheme is not known; expected redis://…, rediss://… or unix://…",
         )),
     }
 }
