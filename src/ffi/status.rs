@@ -176,6 +176,6 @@ mod tests {
             assert_eq!((c, rust as i32), (number, number));
             assert_ne!(name_of(c), c"PL_UNKNOWN");
         }
-        assert_eq!(name_of(21), c"PL_UNKNOWN");
+        assert_eq!(name_of(22), c"PL_UNKNOWN");
     }
 }
