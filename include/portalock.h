@@ -521,6 +521,11 @@ typedef int32_t pl_stat;
 #define PL_FENCE 20
 
 /**
+ * TLS with the server cannot be agreed on: a certificate, a version, or no TLS at all.
+ */
+#define PL_TLS 21
+
+/**
  * Neither; of a member that waits.
  */
 #define PL_MODE_NONE 0
@@ -1070,6 +1075,61 @@ pl_status pl_client_options_set_pool_size(struct pl_client_options *options,
 pl_status pl_client_options_set_shared_connection(struct pl_client_options *options,
                                                   bool yes,
                                                   struct pl_error **error);
+
+/**
+ * The authorities whose certificates a server with a `rediss://` URL may show, instead of those that the
+ * system trusts. This file and those of the other settings for TLS are read once, by `pl_client_new`, which
+ * refuses what cannot be used with `PL_INVALID` and the file's name, as it does every setting for TLS with
+ * another URL.
+ *
+ * @param options  the options
+ * @param file     the path of a PEM file, UTF-8; the system's authorities unless set
+ * @param error    where the error goes, or `NULL`
+ * @return `PL_OK` or `PL_INVALID`
+ */
+pl_status pl_client_options_set_tls_ca_file(struct pl_client_options *options,
+                                            const char *file,
+                                            struct pl_error **error);
+
+/**
+ * What is shown to a server with a `rediss://` URL that asks for a certificate.
+ *
+ * @param options      the options
+ * @param certificate  the path of a PEM file with the certificate and what leads from it to an authority,
+ *                     UTF-8; none unless set
+ * @param key          the path of a PEM file with its private key, without a passphrase
+ * @param error        where the error goes, or `NULL`
+ * @return `PL_OK` or `PL_INVALID`
+ */
+pl_status pl_client_options_set_tls_client_certificate(struct pl_client_options *options,
+                                                       const char *certificate,
+                                                       const char *key,
+                                                       struct pl_error **error);
+
+/**
+ * Whom the certificate of a server with a `rediss://` URL has to be for.
+ *
+ * @param options  the options
+ * @param name     a host name or an IP address; the URL's host unless set
+ * @param error    where the error goes, or `NULL`
+ * @return `PL_OK` or `PL_INVALID`
+ */
+pl_status pl_client_options_set_tls_server_name(struct pl_client_options *options,
+                                                const char *name,
+                                                struct pl_error **error);
+
+/**
+ * Whether any certificate of a server with a `rediss://` URL is accepted. Whoever is on the way to the server
+ * can then read and change everything, the password first: for trials only.
+ *
+ * @param options  the options
+ * @param yes      `false` unless set
+ * @param error    where the error goes, or `NULL`
+ * @return `PL_OK` or `PL_INVALID`
+ */
+pl_status pl_client_options_set_tls_insecure_no_verification(struct pl_client_options *options,
+                                                             bool yes,
+                                                             struct pl_error **error);
 
 /**
  * Frees client options. `NULL`, and options that were freed before, are left alone.

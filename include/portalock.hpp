@@ -106,6 +106,8 @@ enum class errc : pl_status {
     unclear = PL_UNCLEAR,
     /// The key of the fencing counter cannot be counted up. value_too_large.
     fence = PL_FENCE,
+    /// TLS with the server cannot be agreed on. protocol_error.
+    tls = PL_TLS,
 };
 
 } // namespace portalock
@@ -139,7 +141,8 @@ public:
         case errc::unresponsive: return std::errc::connection_aborted;
         case errc::auth:
         case errc::denied: return std::errc::permission_denied;
-        case errc::not_redis: return std::errc::protocol_error;
+        case errc::not_redis:
+        case errc::tls: return std::errc::protocol_error;
         case errc::server: return std::errc::io_error;
         case errc::disconnected: return std::errc::connection_reset;
         case errc::forked: return std::errc::operation_not_permitted;
@@ -174,6 +177,7 @@ public:
         case errc::internal: return "a fault of the library";
         case errc::unclear: return "somebody is there and does not answer";
         case errc::fence: return "the fencing counter cannot be counted up";
+        case errc::tls: return "TLS with the server cannot be agreed on";
         }
         return status == PL_OK ? "it worked" : "unknown";
     }
@@ -445,10 +449,10 @@ protected:
         handle_.reset(handle);
     }
 
-    template <class Set, class Value> void set(Set function, Value value) noexcept
+    template <class Set, class... Values> void set(Set function, Values... values) noexcept
     {
         if (wrong_.ok())
-            wrong_ = ask(function, handle_.get(), value);
+            wrong_ = ask(function, handle_.get(), values...);
     }
 
     /// A negative span is refused here: nobody waits.
@@ -494,6 +498,35 @@ public:
     client_options &shared_connection(bool yes = true) noexcept
     {
         set(pl_client_options_set_shared_connection, yes);
+        return *this;
+    }
+
+    /// The PEM file of the authorities that are trusted with a rediss:// URL; the system's unless set. See
+    /// pl_client_options_set_tls_ca_file.
+    client_options &tls_ca_file(const std::string &file) noexcept
+    {
+        set(pl_client_options_set_tls_ca_file, detail::whole(file));
+        return *this;
+    }
+
+    /// The PEM files of the certificate and of the private key that are shown to a server that asks.
+    client_options &tls_client_certificate(const std::string &certificate, const std::string &key) noexcept
+    {
+        set(pl_client_options_set_tls_client_certificate, detail::whole(certificate), detail::whole(key));
+        return *this;
+    }
+
+    /// Whom the server's certificate has to be for; the URL's host unless set.
+    client_options &tls_server_name(const std::string &name) noexcept
+    {
+        set(pl_client_options_set_tls_server_name, detail::whole(name));
+        return *this;
+    }
+
+    /// Whether any certificate is accepted: for trials only; no unless set.
+    client_options &tls_insecure_no_verification(bool yes = true) noexcept
+    {
+        set(pl_client_options_set_tls_insecure_no_verification, yes);
         return *this;
     }
 };

@@ -79,14 +79,16 @@ impl fmt::Debug for Shared {
 }
 
 impl Client {
-    /// Takes the server's URL: `redis://[user[:password]@]host[:port][/db]` or
-    /// `unix:///path[?db=N&user=…&pass=…]`, or `redis-sentinel://host[:port][,…]/master[/db]`, with more in
-    /// `docs/sentinel.md`; `memory://name` is a broker inside this process, for tests. Nothing is connected yet.
+    /// Takes the server's URL: `redis://[user[:password]@]host[:port][/db]`, `rediss://…` for the same
+    /// with TLS, `unix:///path[?db=N&user=…&pass=…]`, or `redis-sentinel://host[:port][,…]/master[/db]`, with
+    /// more in `docs/sentinel.md`; `memory://name` is a broker inside this process, for tests. Nothing is
+    /// connected yet.
     ///
     /// # Errors
-    /// `Invalid` where the URL is none, `Unsupported` for a scheme that is not known.
+    /// `Invalid` where the URL is none, or a file for TLS cannot be used, `Tls` where the system trusts nobody,
+    /// `Unsupported` for a scheme that is not known.
     pub fn new(url: &str, options: ClientOptions) -> Result<Self> {
-        let endpoint = Endpoint::parse(url)?;
+        let endpoint = Endpoint::parse(url, &options)?;
         let shared = Shared {
             watch: endpoint.sentinels().cloned().map(Watch::new),
             endpoint: Arc::new(endpoint),

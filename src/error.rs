@@ -48,6 +48,8 @@ pub enum Status {
     Unclear = 19,
     /// The key of the fencing counter cannot be counted up.
     Fence = 20,
+    /// TLS with the server cannot be agreed on: a certificate, a version, or no TLS at all.
+    Tls = 21,
 }
 
 /// A status, what led to it, and whether trying again can help. Never holds a password.

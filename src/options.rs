@@ -1,5 +1,6 @@
 //! Settings of clients and locks, with their ranges.
 
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::error::{Error, Result, Status};
@@ -29,11 +30,27 @@ pub struct ClientOptions {
     pub(crate) connect_timeout: Duration,
     pub(crate) pool_size: usize,
     pub(crate) shared_connection: bool,
+    pub(crate) tls: TlsOptions,
+}
+
+/// How a `rediss://` URL is used.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct TlsOptions {
+    pub(crate) ca_file: Option<PathBuf>,
+    /// The certificate's file and the key's.
+    pub(crate) client_certificate: Option<(PathBuf, PathBuf)>,
+    pub(crate) server_name: Option<String>,
+    pub(crate) unverified: bool,
 }
 
 impl Default for ClientOptions {
     fn default() -> Self {
-        Self { connect_timeout: Duration::from_secs(5), pool_size: 8, shared_connection: false }
+        Self {
+            connect_timeout: Duration::from_secs(5),
+            pool_size: 8,
+            shared_connection: false,
+            tls: TlsOptions::default(),
+        }
     }
 }
 
@@ -64,6 +81,40 @@ impl ClientOptions {
     /// name tells nothing of the locks; members of this library can.
     pub fn shared_connection(&mut self, yes: bool) -> &mut Self {
         self.shared_connection = yes;
+        self
+    }
+
+    /// The PEM file of those authorities whose certificates a server with a `rediss://` URL may show,
+    /// instead of those that the system trusts. This file and the next two are read once, by
+    /// [`Client::new`](crate::Client::new), which refuses them with `Invalid`, as it does every setting
+    /// for TLS with another URL.
+    pub fn tls_ca_file(&mut self, file: impl AsRef<Path>) -> &mut Self {
+        self.tls.ca_file = Some(file.as_ref().to_owned());
+        self
+    }
+
+    /// The PEM files of the certificate, with what leads from it to an authority, and of its private key,
+    /// that are shown to a server that asks for them.
+    pub fn tls_client_certificate(
+        &mut self,
+        certificate: impl AsRef<Path>,
+        key: impl AsRef<Path>,
+    ) -> &mut Self {
+        let files = (certificate.as_ref().to_owned(), key.as_ref().to_owned());
+        self.tls.client_certificate = Some(files);
+        self
+    }
+
+    /// The host name or IP address that the server's certificate has to be for, instead of the URL's.
+    pub fn tls_server_name(&mut self, name: &str) -> &mut Self {
+        self.tls.server_name = Some(name.to_owned());
+        self
+    }
+
+    /// Whether any certificate of the server is accepted; no unless set. Whoever is on the way to the
+    /// server can then read and change everything, the password first: for trials only.
+    pub fn tls_insecure_no_verification(&mut self, yes: bool) -> &mut Self {
+        self.tls.unverified = yes;
         self
     }
 }

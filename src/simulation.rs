@@ -11,7 +11,7 @@ pub use crate::broker::Transport;
 use crate::error::{Error, Result};
 use crate::keeper::{Berth, Landlord, Stopped, Tenant, Verdict, lock};
 use crate::lock::Loss;
-use crate::options::Wait;
+use crate::options::{ClientOptions, Wait};
 use crate::protocol::{Contender, LinkId, Names, Phase, Stop, wire};
 use crate::pursuit::{Next, Pursuit, worth_another};
 
@@ -78,7 +78,7 @@ impl<P: Transport> Station<P> {
     /// # Errors
     /// If the URL is none.
     pub fn new(pipe: P, url: &str, answer_timeout: Duration, now: Instant) -> Result<Self> {
-        let endpoint = Arc::new(Endpoint::parse(url)?);
+        let endpoint = Arc::new(Endpoint::parse(url, &ClientOptions::new())?);
         let berth = Berth::new(pipe, &endpoint, answer_timeout, now);
         Ok(Self { berth, ears: Arc::default(), names: HashMap::new() })
     }

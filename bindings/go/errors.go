@@ -35,6 +35,7 @@ const (
 	StatusInternal     Status = C.PL_INTERNAL
 	StatusUnclear      Status = C.PL_UNCLEAR
 	StatusFence        Status = C.PL_FENCE
+	StatusTLS          Status = C.PL_TLS
 	// StatusClosed is of this package alone: the Client or the Mutex was closed.
 	StatusClosed Status = -1
 )
@@ -81,6 +82,8 @@ var (
 	ErrUnclear error = StatusUnclear
 	// ErrFence: the key of the fencing counter cannot be counted up.
 	ErrFence error = StatusFence
+	// ErrTLS: TLS with the server cannot be agreed on.
+	ErrTLS error = StatusTLS
 	// ErrClosed: the Client or the Mutex was closed, before the call or during it.
 	ErrClosed error = StatusClosed
 )

@@ -50,6 +50,53 @@ func WithSharedConnection() ClientOption {
 	}}
 }
 
+// WithTLSCAFile names the PEM file of the authorities that are trusted with a rediss:// URL, instead of the
+// system's. It is read by [New], as are the files of [WithTLSClientCertificate].
+func WithTLSCAFile(file string) ClientOption {
+	return textOption(file, func(raw *C.pl_client_options, text *C.char, e **C.pl_error) C.pl_status {
+		return C.pl_client_options_set_tls_ca_file(raw, text, e)
+	})
+}
+
+// WithTLSClientCertificate names the PEM files of the certificate and of its private key that are shown to
+// a server that asks for them.
+func WithTLSClientCertificate(certificate, key string) ClientOption {
+	return textOption(certificate, func(raw *C.pl_client_options, text *C.char, e **C.pl_error) C.pl_status {
+		file, err := cString(key)
+		if err != nil {
+			return C.PL_INVALID
+		}
+		defer C.free(unsafe.Pointer(file))
+		return C.pl_client_options_set_tls_client_certificate(raw, text, file, e)
+	})
+}
+
+// WithTLSServerName says whom the server's certificate has to be for, instead of the URL's host.
+func WithTLSServerName(name string) ClientOption {
+	return textOption(name, func(raw *C.pl_client_options, text *C.char, e **C.pl_error) C.pl_status {
+		return C.pl_client_options_set_tls_server_name(raw, text, e)
+	})
+}
+
+// WithTLSInsecureNoVerification accepts any certificate. Whoever is on the way to the server can then read
+// and change everything: for trials only.
+func WithTLSInsecureNoVerification() ClientOption {
+	return ClientOption{func(raw *C.pl_client_options, e **C.pl_error) C.pl_status {
+		return C.pl_client_options_set_tls_insecure_no_verification(raw, C.bool(true), e)
+	}}
+}
+
+func textOption(value string, set func(*C.pl_client_options, *C.char, **C.pl_error) C.pl_status) ClientOption {
+	return ClientOption{func(raw *C.pl_client_options, e **C.pl_error) C.pl_status {
+		text, err := cString(value)
+		if err != nil {
+			return C.PL_INVALID
+		}
+		defer C.free(unsafe.Pointer(text))
+		return set(raw, text, e)
+	}}
+}
+
 // WithTimeout bounds every Lock and RLock beside its context: 1 ms to a year. They return [ErrTimeout],
 // or what kept them from using the server. Unless it is set, the context alone bounds them.
 func WithTimeout(d time.Duration) MutexOption {

@@ -20,7 +20,8 @@ pub(crate) struct Dialogue<'a> {
 impl<'a> Dialogue<'a> {
     /// Begins to connect and to log in.
     pub(crate) fn open(endpoint: &'a Endpoint, route: &Route, until: Instant) -> Result<Self> {
-        let wire = Wire::dial(route).map_err(|e| LinkError::Connect(e).describe(endpoint))?;
+        let wire = Wire::dial(endpoint, route)
+            .map_err(|e| LinkError::Connect(e).describe(endpoint, false))?;
         let link = Link::new(wire, endpoint, Instant::now());
         Ok(Self { endpoint, link, until })
     }
@@ -85,11 +86,15 @@ impl<'a> Dialogue<'a> {
         &mut self,
         step: impl FnOnce(&mut Link<Wire>) -> std::result::Result<T, LinkError>,
     ) -> Result<T> {
-        step(&mut self.link).map_err(|error| error.describe(self.endpoint))
+        step(&mut self.link)
+            .map_err(|error| error.describe(self.endpoint, self.link.is_logged_in()))
     }
 
     /// The error for a server that has not answered in time.
     pub(crate) fn silence(&self) -> Error {
+        if !self.link.is_connected() {
+            return self.endpoint.too_slow();
+        }
         Error::new(Status::Unresponsive, format!("{} does not answer", self.endpoint))
     }
 

@@ -11,6 +11,7 @@ use redis::{Parser, PushKind, Value};
 use super::commands::Commands;
 use super::endpoint::Endpoint;
 use super::reply::{self, Answer, Expect, Refusal};
+use super::tls;
 use crate::error::{Error, Status};
 use crate::protocol::Names;
 
@@ -47,24 +48,29 @@ pub(crate) enum LinkError {
 }
 
 impl LinkError {
-    /// In words that name the server.
-    pub(crate) fn describe(&self, endpoint: &Endpoint) -> Error {
+    /// In words that name the server, which had answered a login or had not.
+    pub(crate) fn describe(&self, endpoint: &Endpoint, logged_in: bool) -> Error {
+        let hint = if logged_in { "" } else { endpoint.tls_hint() };
         match self {
+            Self::Connect(error) | Self::Closed(Some(error)) if tls::objection(error).is_some() => {
+                let why = tls::objection(error).unwrap_or_default();
+                Error::new(Status::Tls, format!("cannot use {endpoint}: {why}"))
+            }
             Self::Connect(error) => {
                 let text = format!("cannot connect to {endpoint}: {error}");
                 Error::new(connect_status(error), text)
             }
             Self::Closed(None) => {
-                let text = format!("{endpoint} closed the connection");
+                let text = format!("{endpoint} closed the connection{hint}");
                 Error::new(Status::Disconnected, text)
             }
             Self::Closed(Some(error)) => {
-                let text = format!("the connection to {endpoint} ended: {error}");
+                let text = format!("the connection to {endpoint} ended: {error}{hint}");
                 Error::new(Status::Disconnected, text)
             }
             Self::Refused(error) => error.clone(),
             Self::Garbage(true) => {
-                Error::new(Status::NotRedis, format!("{endpoint} is no Redis server"))
+                Error::new(Status::NotRedis, format!("{endpoint} is no Redis server{hint}"))
             }
             Self::Garbage(false) => {
                 let text = format!("{endpoint} sent what is no answer");
@@ -90,7 +96,16 @@ pub trait Transport {
     fn is_connected(&self) -> bool;
     /// Finds out whether it stands by now.
     fn finish_connect(&mut self) -> io::Result<()>;
-    /// Writes some of the bytes and says how many.
+    /// Whether the socket has to take something before it goes on, apart from what [`send`](Self::send)
+    /// did not take.
+    fn wants_write(&self) -> bool {
+        !self.is_connected()
+    }
+    /// Writes what was taken and is not written yet, as far as that can be done now.
+    fn push(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+    /// Takes some of the bytes and says how many.
     fn send(&mut self, bytes: &[u8]) -> io::Result<usize>;
     /// Reads some bytes and says how many: none if the peer has closed.
     fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize>;
@@ -197,6 +212,11 @@ impl<T: Transport> Link<T> {
             }
         }
         self.out.drain(..written);
+        if self.transport.is_connected()
+            && let Err(error) = self.transport.push()
+        {
+            return Err(self.last_words(error, now));
+        }
         if self.out.len() > MAX_BACKLOG {
             let error = io::Error::other("the server has stopped reading");
             return Err(LinkError::Closed(Some(error)));
@@ -218,7 +238,8 @@ impl<T: Transport> Link<T> {
 
     /// Whether there is something left to write.
     pub(crate) fn wants_write(&self) -> bool {
-        !self.transport.is_connected() || !self.out.is_empty()
+        let blocked = self.transport.is_connected() && !self.out.is_empty();
+        blocked || self.transport.wants_write()
     }
 
     /// Whether connecting and logging in are done.

@@ -13,6 +13,11 @@ mod reply;
 pub(crate) mod rule;
 mod sighting;
 mod socket;
+#[cfg(feature = "tls")]
+mod tls;
+#[cfg(not(feature = "tls"))]
+#[path = "no_tls.rs"]
+mod tls;
 
 pub(crate) use commands::Commands;
 pub(crate) use dialogue::Dialogue;

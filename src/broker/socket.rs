@@ -1,7 +1,7 @@
 //! A non-blocking socket, and how it is opened, tuned and waited for.
 
 use std::cell::Cell;
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::mem::ManuallyDrop;
 use std::net::Shutdown;
 use std::ops::Deref;
@@ -11,9 +11,10 @@ use std::time::Duration;
 
 use socket2::{Domain, SockAddr, Socket, TcpKeepalive, Type};
 
-use super::endpoint::{Place, Route};
+use super::endpoint::{Endpoint, Place, Route};
 use super::link::Transport;
 use super::memory::{Guest, Memory};
+use super::tls::Session;
 use crate::fork::{Generation, sockets};
 
 /// A socket of this process. In a child, where [`sockets`] has closed it already, it is forgotten: its
@@ -74,16 +75,19 @@ impl AsRawFd for OwnSocket {
 /// A connection to a server, as the system knows it.
 pub(crate) struct Wire {
     socket: Arc<OwnSocket>,
+    /// Whether the socket is; with TLS there is more to do.
     connected: bool,
     tcp: bool,
     patience: Cell<Duration>,
     /// Who is at the other end, if that is in this process.
     guest: Option<Guest>,
+    tls: Option<Box<Session>>,
 }
 
 impl Wire {
     /// Begins to connect; nothing waits.
-    pub(crate) fn dial(route: &Route) -> io::Result<Self> {
+    pub(crate) fn dial(endpoint: &Endpoint, route: &Route) -> io::Result<Self> {
+        let tls = endpoint.tls().map(|tls| tls.begin(&route.host)).transpose()?.map(Box::new);
         let (domain, tcp) = match &route.place {
             Place::Memory(memory) => return Self::enter(memory),
             Place::Tcp(address) => (Domain::for_address(*address), true),
@@ -100,7 +104,7 @@ impl Wire {
             Err(error) => return Err(error),
         };
         let patience = Cell::new(Duration::ZERO);
-        Ok(Self { socket: Arc::new(socket), connected, tcp, patience, guest: None })
+        Ok(Self { socket: Arc::new(socket), connected, tcp, patience, tls, guest: None })
     }
 
     fn enter(memory: &Memory) -> io::Result<Self> {
@@ -109,7 +113,14 @@ impl Wire {
         other.set_nonblocking(true)?;
         let guest = Some(memory.enter(other));
         let patience = Cell::new(Duration::ZERO);
-        Ok(Self { socket: Arc::new(socket), connected: true, tcp: false, patience, guest })
+        Ok(Self {
+            socket: Arc::new(socket),
+            connected: true,
+            tcp: false,
+            patience,
+            tls: None,
+            guest,
+        })
     }
 
     /// The socket, to be polled. It stays open as long as anybody has it.
@@ -137,27 +148,50 @@ impl Wire {
 
 impl Transport for Wire {
     fn is_connected(&self) -> bool {
-        self.connected
+        self.connected && self.tls.as_ref().is_none_or(|tls| !tls.is_handshaking())
     }
 
     fn finish_connect(&mut self) -> io::Result<()> {
-        if let Some(error) = self.socket.take_error()? {
-            return Err(error);
+        if !self.connected {
+            if let Some(error) = self.socket.take_error()? {
+                return Err(error);
+            }
+            self.connected = self.socket.peer_addr().is_ok();
         }
-        self.connected = self.socket.peer_addr().is_ok();
-        Ok(())
+        match &mut self.tls {
+            Some(tls) if self.connected => tls.shake_hands(&mut Quiet(&self.socket)),
+            _ => Ok(()),
+        }
+    }
+
+    fn wants_write(&self) -> bool {
+        !self.connected || self.tls.as_ref().is_some_and(|tls| tls.wants_write())
+    }
+
+    fn push(&mut self) -> io::Result<()> {
+        match &mut self.tls {
+            Some(tls) => tls.push(&mut Quiet(&self.socket)).map(drop),
+            None => Ok(()),
+        }
     }
 
     fn send(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if let Some(guest) = &self.guest {
             return guest.say(bytes);
         }
-        self.socket.send_with_flags(bytes, libc::MSG_NOSIGNAL)
+        let mut socket = Quiet(&self.socket);
+        match &mut self.tls {
+            Some(tls) => tls.send(&mut socket, bytes),
+            None => socket.write(bytes),
+        }
     }
 
     fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let mut socket: &Socket = &self.socket;
-        let outcome = socket.read(buffer);
+        let mut socket = Quiet(&self.socket);
+        let outcome = match &mut self.tls {
+            Some(tls) => tls.receive(&mut socket, buffer),
+            None => socket.read(buffer),
+        };
         if let Some(guest) = &self.guest {
             guest.has_read();
         }
@@ -165,8 +199,32 @@ impl Transport for Wire {
     }
 
     fn close(&mut self) {
+        if let Some(tls) = &mut self.tls
+            && self.connected
+        {
+            tls.farewell(&mut Quiet(&self.socket));
+        }
         let _ = self.socket.shutdown(Shutdown::Both);
         self.guest = None;
+    }
+}
+
+/// Reads and writes a socket without raising `SIGPIPE`.
+struct Quiet<'a>(&'a Socket);
+
+impl Read for Quiet<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.0.read(buffer)
+    }
+}
+
+impl Write for Quiet<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.send_with_flags(bytes, libc::MSG_NOSIGNAL)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 
@@ -225,11 +283,10 @@ mod tests {
     #[cfg(target_os = "linux")]
     fn a_silent_peer_is_given_up_after_about_the_patience() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let wire = Wire::dial(&Route {
-            place: Place::Tcp(listener.local_addr().unwrap()),
-            host: "".into(),
-        })
-        .unwrap();
+        let address = listener.local_addr().unwrap();
+        let endpoint = Endpoint::parse(&format!("redis://{address}"), &Default::default()).unwrap();
+        let [route] = endpoint.routes().unwrap().try_into().unwrap();
+        let wire = Wire::dial(&endpoint, &route).unwrap();
         for seconds in [20, 11, 4] {
             let patience = Duration::from_secs(seconds);
             wire.tune(patience);

@@ -137,6 +137,87 @@ pub extern "C" fn pl_client_options_set_shared_connection(
     })
 }
 
+/// The authorities whose certificates a server with a `rediss://` URL may show, instead of those that the
+/// system trusts. This file and those of the other settings for TLS are read once, by `pl_client_new`, which
+/// refuses what cannot be used with `PL_INVALID` and the file's name, as it does every setting for TLS with
+/// another URL.
+///
+/// @param options  the options
+/// @param file     the path of a PEM file, UTF-8; the system's authorities unless set
+/// @param error    where the error goes, or `NULL`
+/// @return `PL_OK` or `PL_INVALID`
+#[unsafe(no_mangle)]
+pub extern "C" fn pl_client_options_set_tls_ca_file(
+    options: *mut pl_client_options,
+    file: *const c_char,
+    error: *mut *mut pl_error,
+) -> pl_status {
+    set_client(options, error, |options| {
+        options.tls_ca_file(text("the CA file", file)?);
+        Ok(())
+    })
+}
+
+/// What is shown to a server with a `rediss://` URL that asks for a certificate.
+///
+/// @param options      the options
+/// @param certificate  the path of a PEM file with the certificate and what leads from it to an authority,
+///                     UTF-8; none unless set
+/// @param key          the path of a PEM file with its private key, without a passphrase
+/// @param error        where the error goes, or `NULL`
+/// @return `PL_OK` or `PL_INVALID`
+#[unsafe(no_mangle)]
+pub extern "C" fn pl_client_options_set_tls_client_certificate(
+    options: *mut pl_client_options,
+    certificate: *const c_char,
+    key: *const c_char,
+    error: *mut *mut pl_error,
+) -> pl_status {
+    set_client(options, error, |options| {
+        let (certificate, key) =
+            (text("the certificate file", certificate)?, text("the key file", key)?);
+        options.tls_client_certificate(certificate, key);
+        Ok(())
+    })
+}
+
+/// Whom the certificate of a server with a `rediss://` URL has to be for.
+///
+/// @param options  the options
+/// @param name     a host name or an IP address; the URL's host unless set
+/// @param error    where the error goes, or `NULL`
+/// @return `PL_OK` or `PL_INVALID`
+#[unsafe(no_mangle)]
+pub extern "C" fn pl_client_options_set_tls_server_name(
+    options: *mut pl_client_options,
+    name: *const c_char,
+    error: *mut *mut pl_error,
+) -> pl_status {
+    set_client(options, error, |options| {
+        options.tls_server_name(text("the server name", name)?);
+        Ok(())
+    })
+}
+
+/// Whether any certificate of a server with a `rediss://` URL is accepted. Whoever is on the way to the server
+/// can then read and change everything, the password first: for trials only.
+///
+/// @param options  the options
+/// @param yes      `false` unless set
+/// @param error    where the error goes, or `NULL`
+/// @return `PL_OK` or `PL_INVALID`
+#[unsafe(no_mangle)]
+pub extern "C" fn pl_client_options_set_tls_insecure_no_verification(
+    options: *mut pl_client_options,
+    yes: bool,
+    error: *mut *mut pl_error,
+) -> pl_status {
+    set_client(options, error, |options| {
+        options.tls_insecure_no_verification(yes);
+        Ok(())
+    })
+}
+
 /// Frees client options. `NULL`, and options that were freed before, are left alone.
 #[unsafe(no_mangle)]
 pub extern "C" fn pl_client_options_free(options: *mut pl_client_options) {

@@ -50,6 +50,8 @@ pub const PL_INTERNAL: pl_status = 18;
 pub const PL_UNCLEAR: pl_status = 19;
 /// The key of the fencing counter cannot be counted up.
 pub const PL_FENCE: pl_status = 20;
+/// TLS with the server cannot be agreed on: a certificate, a version, or no TLS at all.
+pub const PL_TLS: pl_status = 21;
 
 /// As a timeout: wait without a bound.
 pub const PL_WAIT_FOREVER: i64 = -1;
@@ -126,6 +128,7 @@ fn name_of(status: pl_status) -> &'static CStr {
         PL_INTERNAL => c"PL_INTERNAL",
         PL_UNCLEAR => c"PL_UNCLEAR",
         PL_FENCE => c"PL_FENCE",
+        PL_TLS => c"PL_TLS",
         _ => c"PL_UNKNOWN",
     }
 }
@@ -169,11 +172,12 @@ mod tests {
             (PL_INTERNAL, Status::Internal),
             (PL_UNCLEAR, Status::Unclear),
             (PL_FENCE, Status::Fence),
+            (PL_TLS, Status::Tls),
         ];
         for (number, (c, rust)) in (0..).zip(pairs) {
             assert_eq!((c, rust as i32), (number, number));
             assert_ne!(name_of(c), c"PL_UNKNOWN");
         }
-        assert_eq!(name_of(21), c"PL_UNKNOWN");
+        assert_eq!(name_of(22), c"PL_UNKNOWN");
     }
 }

@@ -417,10 +417,7 @@ impl<T: Transport> Berth<T> {
         if link.owed_since().is_some_and(|since| now >= since + self.answer_timeout) {
             let error = match link.is_connected() {
                 true => unresponsive(&self.endpoint.to_string()),
-                false => {
-                    let text = format!("cannot connect to {} in time", self.endpoint);
-                    Error::new(Status::Unresponsive, text)
-                }
+                false => self.endpoint.too_slow(),
             };
             return self.evict(LossReason::Unresponsive, &error);
         }
@@ -455,6 +452,6 @@ impl<T: Transport> Berth<T> {
             LinkError::Garbage(_) | LinkError::Refused(_) => LossReason::Protocol,
             LinkError::Connect(_) | LinkError::Closed(_) => LossReason::Disconnected,
         };
-        self.evict(reason, &error.describe(&self.endpoint));
+        self.evict(reason, &error.describe(&self.endpoint, self.is_logged_in()));
     }
 }

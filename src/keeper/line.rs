@@ -108,7 +108,8 @@ impl Line {
         counters: Arc<Counters>,
     ) -> Result<Arc<Self>> {
         let now = Instant::now();
-        let wire = Wire::dial(route).map_err(|e| LinkError::Connect(e).describe(endpoint))?;
+        let wire = Wire::dial(endpoint, route)
+            .map_err(|e| LinkError::Connect(e).describe(endpoint, false))?;
         let socket = wire.socket().clone();
         let berth = Berth::new(wire, endpoint, answer_timeout, now);
         let (berth, heard) = match sharing {

@@ -47,6 +47,15 @@ static void options(void)
 
     ANSWERS(PL_INVALID, pl_client_options_set_pool_size(NULL, 1, &error));
     ANSWERS(PL_INVALID, pl_client_options_set_shared_connection(NULL, true, &error));
+    ANSWERS(PL_INVALID, pl_client_options_set_tls_ca_file(NULL, "ca.pem", &error));
+    ANSWERS(PL_INVALID, pl_client_options_set_tls_ca_file(client, NULL, &error));
+    ANSWERS(PL_INVALID, pl_client_options_set_tls_client_certificate(client, "a.pem", NULL, &error));
+    ANSWERS(PL_INVALID, pl_client_options_set_tls_server_name(client, NULL, &error));
+    ANSWERS(PL_INVALID, pl_client_options_set_tls_insecure_no_verification(NULL, true, &error));
+    ANSWERS(PL_OK, pl_client_options_set_tls_client_certificate(client, "a.pem", "a.key", &error));
+    ANSWERS(PL_OK, pl_client_options_set_tls_server_name(client, "localhost", &error));
+    ANSWERS(PL_OK, pl_client_options_set_tls_insecure_no_verification(client, true, &error));
+    ANSWERS(PL_OK, pl_client_options_set_tls_ca_file(client, "ca.pem", &error));
     ANSWERS(PL_INVALID, pl_lock_options_set_disclose(NULL, true, &error));
     /* The wrong kind of handle. */
     ANSWERS(PL_INVALID, pl_lock_options_set_disclose((pl_lock_options *)client, true, &error));

@@ -184,3 +184,15 @@ fn what_the_user_may_not_do_is_said() {
     program.env("PORTALOCK_URL", &format!("redis://nobody:pass@127.0.0.1:{}", server.port()));
     assert_eq!(program.code(), 77);
 }
+
+#[test]
+fn a_broker_in_memory_is_refused_for_nobody_else_would_see_the_lock() {
+    let server = Server::start();
+    for words in [&["run", "x", "true"][..], &["holders", "x"], &["doctor"]] {
+        let mut program = portalock(&server);
+        program.env("PORTALOCK_URL", "memory://x");
+        let ended = program.args(words).run();
+        assert_eq!(ended.code(), 64, "{words:?}: {ended:?}");
+        assert!(ended.err.contains("memory://"), "{words:?}: {ended:?}");
+    }
+}

@@ -33,7 +33,7 @@ static void errors_are_system_errors(const pl::client &client)
     CHECK(std::error_code(pl::errc::active) == std::errc::resource_deadlock_would_occur);
     CHECK(std::error_code(pl::errc::lost) != std::errc::timed_out);
     CHECK(std::string(pl::category().name()) == "portalock");
-    for (int status = 1; status <= PL_FENCE; status++) {
+    for (int status = 1; status <= PL_TLS; status++) {
         const std::error_code code(status, pl::category());
         CHECK(code.message() != "unknown");
         CHECK(code.default_error_condition().category() == std::generic_category());

@@ -38,6 +38,8 @@ mod started;
 mod stats;
 mod storm;
 mod timeouts;
+#[cfg(feature = "tls")]
+mod tls;
 mod trouble;
 mod unusable;
 mod verify;

@@ -88,7 +88,7 @@ impl World {
 
     /// What every call has to keep to: the status is a known one, and the error says the same.
     fn judge(&mut self, status: pl_status, place: Place) {
-        assert!((PL_OK..=PL_FENCE).contains(&status), "status {status}");
+        assert!((PL_OK..=PL_TLS).contains(&status), "status {status}");
         if !place.wanted {
             return assert_eq!(place.error, POISON);
         }

@@ -45,7 +45,7 @@ pub fn code_of(status: Status) -> u8 {
         Unclear => exit::UNCLEAR,
         Invalid | Unsupported => exit::USAGE,
         Fence => exit::DATA,
-        Refused | Unreachable | Unresponsive | NotRedis | Server | Disconnected => {
+        Refused | Unreachable | Unresponsive | NotRedis | Server | Disconnected | Tls => {
             exit::UNAVAILABLE
         }
         Lost => exit::LOST,

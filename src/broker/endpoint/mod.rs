@@ -16,13 +16,16 @@ use server::Server;
 pub(crate) use vigil::Ear;
 
 use super::memory::Memory;
-use crate::error::Result;
+use super::tls::Tls;
+use crate::error::{Error, Result, Status};
+use crate::options::ClientOptions;
 
 /// A server, or how to find one, and a login. Shown without the login.
 #[derive(Clone)]
 pub(crate) struct Endpoint {
     target: Target,
     pub(super) login: Login,
+    tls: Option<Tls>,
 }
 
 /// Who logs in, and into which database.
@@ -68,13 +71,33 @@ pub(crate) enum Place {
 
 impl Endpoint {
     /// Reads a URL. No part of it is repeated in an error but its scheme: the rest may be secret.
-    pub(crate) fn parse(url: &str) -> Result<Self> {
-        url::parse(url)
+    pub(crate) fn parse(url: &str, options: &ClientOptions) -> Result<Self> {
+        url::parse(url, options)
     }
 
     /// The name of the user that logs in.
     pub(crate) fn user(&self) -> &str {
         self.login.user.as_deref().unwrap_or("default")
+    }
+
+    /// The error for a connection that was not made in time. A Redis server without TLS says nothing to who
+    /// begins a handshake.
+    pub(crate) fn too_slow(&self) -> Error {
+        let hint = if self.tls.is_some() { "; perhaps it does not speak TLS there" } else { "" };
+        Error::new(Status::Unresponsive, format!("cannot connect to {self} in time{hint}"))
+    }
+
+    /// What may be wrong where a server breaks off before it has answered anything.
+    pub(super) fn tls_hint(&self) -> &'static str {
+        match (&self.target, &self.tls) {
+            (Target::Server(Server::Tcp(..)), None) => "; perhaps it expects TLS (rediss://)",
+            _ => "",
+        }
+    }
+
+    /// How to speak TLS there, if that is to be spoken.
+    pub(super) fn tls(&self) -> Option<&Tls> {
+        self.tls.as_ref()
     }
 
     /// The routes to the server. Looks host names up, which may take as long as the system's
@@ -103,7 +126,7 @@ impl Endpoint {
         match (&self.target, &route.place) {
             (Target::Sentinel(sentinels), Place::Tcp(at)) => {
                 let target = Target::Master(sentinels.master_at(&route.host, *at));
-                Arc::new(Self { target, login: self.login.clone() })
+                Arc::new(Self { target, login: self.login.clone(), tls: self.tls.clone() })
             }
             _ => self.clone(),
         }
@@ -153,7 +176,6 @@ impl fmt::Debug for Endpoint {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::Status;
 
     #[test]
     fn reads_what_the_documentation_promises() {
@@ -166,7 +188,7 @@ mod tests {
             ("redis+unix:///tmp/r.sock", "/tmp/r.sock", None, None, 0),
             ("memory://my%20Tests", "memory://my Tests", None, None, 0),
         ] {
-            let endpoint = Endpoint::parse(url).unwrap();
+            let endpoint = Endpoint::parse(url, &ClientOptions::new()).unwrap();
             assert_eq!(endpoint.to_string(), shown);
             assert_eq!(endpoint.login.user.as_deref(), user, "{url}");
             assert_eq!(endpoint.login.password.as_deref(), password, "{url}");
@@ -186,7 +208,6 @@ mod tests {
             ("redis://:hunter2@h?protocol=hunter2", Status::Invalid),
             ("unix:", Status::Invalid),
             ("http://u:hunter2@h", Status::Unsupported),
-            ("rediss://:hunter2@h", Status::Unsupported),
             ("memory:", Status::Invalid),
             ("memory://", Status::Invalid),
             ("memory:hunter2", Status::Invalid),
@@ -197,12 +218,13 @@ mod tests {
             ("memory://x?hunter2", Status::Invalid),
             ("memory://x#hunter2", Status::Invalid),
             ("memory://%ff", Status::Invalid),
+            ("rediss://:hunter2@h#insecure", Status::Invalid),
         ] {
-            let error = Endpoint::parse(url).expect_err(url);
+            let error = Endpoint::parse(url, &ClientOptions::new()).expect_err(url);
             assert_eq!(error.status(), status, "{url}: {error}");
             assert!(!error.to_string().contains("hunter2"), "{error}");
         }
-        let endpoint = Endpoint::parse("redis://me:hunter2@h").unwrap();
+        let endpoint = Endpoint::parse("redis://me:hunter2@h", &ClientOptions::new()).unwrap();
         assert!(!format!("{endpoint} {endpoint:?}").contains("hunter2"));
     }
 }

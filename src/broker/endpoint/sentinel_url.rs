@@ -8,6 +8,7 @@ use super::sentinel::Sentinels;
 use super::url::{self, invalid};
 use super::{Endpoint, Target};
 use crate::error::Result;
+use crate::options::ClientOptions;
 
 const PORT: u16 = 26379;
 
@@ -28,7 +29,7 @@ struct Settings<'a> {
     believes_lonely: bool,
 }
 
-pub(super) fn parse(scheme: &str, url: &str) -> Result<Endpoint> {
+pub(super) fn parse(scheme: &str, url: &str, options: &ClientOptions) -> Result<Endpoint> {
     let Some((_, rest)) = url.split_once("://") else {
         return Err(invalid("the URL names no sentinel"));
     };
@@ -42,15 +43,19 @@ pub(super) fn parse(scheme: &str, url: &str) -> Result<Endpoint> {
     check_master(master)?;
     let settings = read_settings(query)?;
     // The host plays no part.
-    let of_master = url::parse(&format!("{scheme}://{login}master/{db}"))?;
+    let of_master = url::parse(&format!("{scheme}://{login}master/{db}"), options)?;
     let of_sentinels = settings.login()?;
     let sentinel = |host: &str| {
         let host = with_port(host)?;
-        url::parse(&format!("{scheme}://{of_sentinels}{host}"))
+        url::parse(&format!("{scheme}://{of_sentinels}{host}"), options)
     };
     let sentinels = hosts.split(',').map(sentinel).collect::<Result<Vec<_>>>()?;
     let sentinels = Sentinels::new(master.to_owned(), sentinels, settings.believes_lonely);
-    Ok(Endpoint { target: Target::Sentinel(Arc::new(sentinels)), login: of_master.login })
+    Ok(Endpoint {
+        target: Target::Sentinel(Arc::new(sentinels)),
+        login: of_master.login,
+        tls: of_master.tls,
+    })
 }
 
 /// Sentinels accept no other names.
@@ -135,7 +140,7 @@ mod tests {
             ),
             ("redis-sentinel://:p@a/m/", "master m of the sentinels a:26379", None, Some("p"), 0),
         ] {
-            let endpoint = Endpoint::parse(url).unwrap();
+            let endpoint = Endpoint::parse(url, &ClientOptions::new()).unwrap();
             assert_eq!(endpoint.to_string(), shown);
             assert_eq!(endpoint.login.user.as_deref(), user, "{url}");
             assert_eq!(endpoint.login.password.as_deref(), password, "{url}");
@@ -146,11 +151,12 @@ mod tests {
     #[test]
     fn the_sentinels_have_a_login_of_their_own() {
         let url = "redis-sentinel://me:pw@a/m?sentinel_user=s%20u&sentinel_password=x/y:z%25";
-        let endpoint = Endpoint::parse(url).unwrap();
+        let endpoint = Endpoint::parse(url, &ClientOptions::new()).unwrap();
         let sentinel = &endpoint.sentinels().unwrap().sentinels()[0];
         assert_eq!(sentinel.login.user.as_deref(), Some("s u"));
         assert_eq!(sentinel.login.password.as_deref(), Some("x/y:z%"));
-        let endpoint = Endpoint::parse("redis-sentinel://me:pw@a/m").unwrap();
+        let endpoint =
+            Endpoint::parse("redis-sentinel://me:pw@a/m", &ClientOptions::new()).unwrap();
         assert_eq!(endpoint.sentinels().unwrap().sentinels()[0].login.password, None);
     }
 
@@ -169,7 +175,7 @@ mod tests {
             "redis-sentinel://a/m?sentinel_majority=hunter2",
             "redis-sentinel://a/m?sentinel_user=hunter2",
         ] {
-            let error = Endpoint::parse(url).expect_err(url);
+            let error = Endpoint::parse(url, &ClientOptions::new()).expect_err(url);
             assert_eq!(error.status(), crate::error::Status::Invalid, "{url}: {error}");
             assert!(!error.to_string().contains("hunter2"), "{error}");
         }

@@ -4,28 +4,38 @@ use percent_encoding::percent_decode_str;
 use redis::{ConnectionAddr, IntoConnectionInfo};
 use url::Url;
 
+use super::super::tls::Tls;
 use super::server::Server;
 use super::{Endpoint, Login, Target, sentinel_url};
 use crate::broker::memory::Memory;
 use crate::error::{Error, Result, Status};
+use crate::options::ClientOptions;
 
-pub(super) fn parse(url: &str) -> Result<Endpoint> {
+pub(super) fn parse(url: &str, options: &ClientOptions) -> Result<Endpoint> {
     if url.is_empty() {
         return Err(invalid("the URL is empty"));
     }
-    let Some((scheme, _)) = url.split_once(':') else {
+    let Some((scheme, rest)) = url.split_once(':') else {
         return Err(invalid(
-            "the URL has no scheme; expected redis://…, unix://…, redis-sentinel://… or memory://…",
+            "the URL has no scheme; expected redis://…, rediss://…, unix://…, redis-sentinel://… or memory://…",
         ));
     };
+    let encrypted = check_scheme(scheme)?;
+    if !encrypted && options.tls != Default::default() {
+        return Err(invalid("the settings for TLS need a rediss:// URL"));
+    }
     if let Some(scheme) = sentinel_url::scheme_of(scheme) {
-        return sentinel_url::parse(scheme, url);
+        return sentinel_url::parse(scheme, url, options);
     }
     if scheme == "memory" {
         return memory(url);
     }
-    check_scheme(scheme)?;
-    let info = url.into_connection_info().map_err(|error| invalid(describe(&error)))?;
+    if encrypted && rest.contains('#') {
+        return Err(invalid("the URL has a fragment (#…), which means nothing here"));
+    }
+    // The crate would bring a TLS of its own.
+    let plain = if encrypted { format!("redis:{rest}") } else { url.to_owned() };
+    let info = plain.as_str().into_connection_info().map_err(|error| invalid(describe(&error)))?;
     let server = match info.addr() {
         ConnectionAddr::Tcp(host, port) => Server::Tcp(host.clone(), *port),
         ConnectionAddr::Unix(path) if path.as_os_str().is_empty() => {
@@ -40,7 +50,8 @@ pub(super) fn parse(url: &str) -> Result<Endpoint> {
         password: settings.password().map(str::to_owned),
         db: settings.db(),
     };
-    Ok(Endpoint { target: Target::Server(server), login })
+    let tls = encrypted.then(|| Tls::load(&options.tls)).transpose()?;
+    Ok(Endpoint { target: Target::Server(server), login, tls })
 }
 
 /// `memory://name`, and nothing besides.
@@ -62,16 +73,23 @@ fn memory(url: &str) -> Result<Endpoint> {
     if name.is_empty() {
         return Err(invalid("the URL has no name; expected memory://name"));
     }
-    Ok(Endpoint { target: Target::Memory(Memory::named(&name)?), login: Login::default() })
+    Ok(Endpoint {
+        target: Target::Memory(Memory::named(&name)?),
+        login: Login::default(),
+        tls: None,
+    })
 }
 
-fn check_scheme(scheme: &str) -> Result<()> {
+/// Whether the scheme asks for TLS.
+fn check_scheme(scheme: &str) -> Result<bool> {
     match scheme {
-        "redis" | "valkey" | "unix" | "redis+unix" | "valkey+unix" => Ok(()),
-        "rediss" | "valkeys" => Err(unsupported(scheme)),
+        "redis" | "valkey" | "unix" | "redis+unix" | "valkey+unix" | "memory" => Ok(false),
+        _ if sentinel_url::scheme_of(scheme) == Some("redis") => Ok(false),
+        _ if sentinel_url::scheme_of(scheme).is_some() => Err(unsupported(scheme)),
+        "rediss" | "valkeys" => Ok(true),
         _ => Err(Error::new(
             Status::Unsupported,
-            "the URL's scheme is not known; expected redis://… or unix://…",
+            "the URL's scheme is not known; expected redis://…, rediss://… or unix://…",
         )),
     }
 }

@@ -5,7 +5,11 @@ module Portalock
   # @api private
   module Arguments
     # The setters that take a yes or no.
-    FLAGS = %i[fencing fail_when_locked disclose shared_connection].freeze
+    FLAGS = %i[
+      fencing fail_when_locked disclose shared_connection tls_insecure_no_verification
+    ].freeze
+    # Those that take texts.
+    TEXTS = %i[label tls_ca_file tls_client_certificate tls_server_name].freeze
     # Those that take a span.
     SPANS = %i[
       connect_timeout check_interval unavailable_timeout health_check_interval
@@ -53,6 +57,18 @@ module Portalock
         Native.public_send(:"pl_#{kind}_options_free", pointer) if pointer
       end
 
+      # Those settings of a client that are for TLS.
+      # @return [Hash]
+      def tls(tls_ca_file: nil, tls_client_certificate: nil, tls_server_name: nil,
+              tls_insecure_no_verification: nil)
+        if tls_client_certificate && Array(tls_client_certificate).size != 2
+          raise Invalid, "a client certificate is two files: the certificate's and the key's"
+        end
+
+        { tls_ca_file: tls_ca_file, tls_client_certificate: tls_client_certificate,
+          tls_server_name: tls_server_name, tls_insecure_no_verification: tls_insecure_no_verification }
+      end
+
       # @return [String] what C can take
       # @raise [Invalid]
       def text(string, what)
@@ -70,10 +86,11 @@ module Portalock
       def set(kind, pointer, name, value)
         value = milliseconds(value) if SPANS.include?(name)
         value = value ? true : false if FLAGS.include?(name)
-        value = text(value, "the label") if name == :label
+        values = Array(value)
+        values = values.map { |word| text(word, "the #{name.to_s.tr("_", " ")}") } if TEXTS.include?(name)
         raise Invalid, "the pool size is out of range" if name == :pool_size && !value.between?(0, 1024)
 
-        Native.call(:"pl_#{kind}_options_set_#{name}", pointer, value)
+        Native.call(:"pl_#{kind}_options_set_#{name}", pointer, *values)
       end
     end
   end

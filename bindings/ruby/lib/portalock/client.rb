@@ -15,11 +15,18 @@ module Portalock
     # @param pool_size [Integer, nil] how many unused connections are kept for later: 0 to 1024; 8 unless set
     # @param shared_connection [Boolean, nil] whether all locks of the client live on one connection, whose loss
     #   is the loss of them all; false unless set
+    # @param tls_ca_file [String, nil] the PEM file of the authorities that are trusted with a +rediss://+ URL;
+    #   the system's unless set
+    # @param tls_client_certificate [Array<String>, nil] the PEM files of the certificate and of its private key
+    #   that are shown to a server that asks for them
+    # @param tls_server_name [String, nil] whom the server's certificate has to be for; the URL's host unless set
+    # @param tls_insecure_no_verification [Boolean, nil] accept any certificate: for trials only
     # @raise [Invalid] an argument is none
     # @raise [Unsupported] an unknown scheme
-    def initialize(url, connect_timeout: nil, pool_size: nil, shared_connection: nil)
+    def initialize(url, connect_timeout: nil, pool_size: nil, shared_connection: nil, **tls)
       url = Arguments.text(url, "the URL")
       settings = { connect_timeout: connect_timeout, pool_size: pool_size, shared_connection: shared_connection }
+      settings.update(Arguments.tls(**tls))
       pointer = Arguments.options(:client, settings) do |options|
         Native.fetch(:pl_client_new, :pointer, url, options)
       end

@@ -70,6 +70,8 @@ module Portalock
   class NotRedis < ConnectionError; end
   # The server answered with an error.
   class ServerError < ConnectionError; end
+  # TLS with the server cannot be agreed on: a certificate, a version, or no TLS at all.
+  class TLSError < ConnectionError; end
   # The connection ended.
   class Disconnected < ConnectionError; end
 
@@ -79,7 +81,7 @@ module Portalock
       1 => :timeout, 2 => :locked, 3 => :active, 4 => :not_held, 5 => :lost, 6 => :cancelled,
       7 => :invalid, 8 => :refused, 9 => :unreachable, 10 => :unresponsive, 11 => :auth,
       12 => :denied, 13 => :not_redis, 14 => :server, 15 => :disconnected, 16 => :forked,
-      17 => :unsupported, 18 => :internal, 19 => :unclear, 20 => :fence
+      17 => :unsupported, 18 => :internal, 19 => :unclear, 20 => :fence, 21 => :tls
     }.freeze
 
     CLASSES = {
@@ -87,7 +89,7 @@ module Portalock
       cancelled: Cancelled, invalid: Invalid, refused: Refused, unreachable: Unreachable,
       unresponsive: Unresponsive, auth: AuthError, denied: Denied, not_redis: NotRedis,
       server: ServerError, disconnected: Disconnected, forked: Forked, unsupported: Unsupported,
-      internal: Internal, unclear: Unclear, fence: FenceError
+      internal: Internal, unclear: Unclear, fence: FenceError, tls: TLSError
     }.freeze
 
     # What an event tells has a status and no word about trying again.

@@ -56,6 +56,10 @@ module Portalock
     fallible :pl_client_options_set_connect_timeout, %i[pointer int64]
     fallible :pl_client_options_set_pool_size, %i[pointer uint32]
     fallible :pl_client_options_set_shared_connection, %i[pointer bool]
+    fallible :pl_client_options_set_tls_ca_file, %i[pointer string]
+    fallible :pl_client_options_set_tls_client_certificate, %i[pointer string string]
+    fallible :pl_client_options_set_tls_server_name, %i[pointer string]
+    fallible :pl_client_options_set_tls_insecure_no_verification, %i[pointer bool]
     attach_function :pl_client_options_free, [:pointer], :void
 
     attach_function :pl_event_type_of, [:pointer], :int32
