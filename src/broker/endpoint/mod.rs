@@ -227,4 +227,24 @@ mod tests {
         let endpoint = Endpoint::parse("redis://me:hunter2@h", &ClientOptions::new()).unwrap();
         assert!(!format!("{endpoint} {endpoint:?}").contains("hunter2"));
     }
+
+    #[test]
+    fn names_the_part_that_is_wrong() {
+        for (url, part) in [
+            ("redis://:hunter2@", "host"),
+            ("redis://:hunter2@h:99999", "port"),
+            ("redis://:hunter2@h:x", "port"),
+            ("redis://:hunter2@[::1", "IPv6"),
+            ("redis://:hunter2@h/notadb", "database"),
+            ("redis://:hunter2@h/-1", "database"),
+            ("redis://%ff:hunter2@h", "Username"),
+            ("redis://u:hunter2%ff@h", "Password"),
+            ("redis://:hunter2@h?protocol=hunter2", "protocol"),
+        ] {
+            let error = Endpoint::parse(url, &ClientOptions::new()).expect_err(url);
+            assert_eq!(error.status(), Status::Invalid, "{url}: {error}");
+            assert!(error.to_string().contains(part), "{url}: {error}");
+            assert!(!error.to_string().contains("hunter2"), "{error}");
+        }
+    }
 }

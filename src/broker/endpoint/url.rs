@@ -35,7 +35,11 @@ pub(super) fn parse(url: &str, options: &ClientOptions) -> Result<Endpoint> {
     }
     // The crate would bring a TLS of its own.
     let plain = if encrypted { format!("redis:{rest}") } else { url.to_owned() };
-    let info = plain.as_str().into_connection_info().map_err(|error| invalid(describe(&error)))?;
+    let info = plain.as_str().into_connection_info().map_err(|error| {
+        // Where it is no URL at all, the crate does not say why.
+        let why = Url::parse(&plain).err().map_or_else(|| describe(&error), |why| why.to_string());
+        invalid(format!("the URL is not valid: {why}"))
+    })?;
     let server = match info.addr() {
         ConnectionAddr::Tcp(host, port) => Server::Tcp(host.clone(), *port),
         ConnectionAddr::Unix(path) if path.as_os_str().is_empty() => {
@@ -45,6 +49,9 @@ pub(super) fn parse(url: &str, options: &ClientOptions) -> Result<Endpoint> {
         _ => return Err(unsupported(scheme)),
     };
     let settings = info.redis_settings();
+    if settings.db() < 0 {
+        return Err(invalid("the URL is not valid: the database number is negative"));
+    }
     let login = Login {
         user: settings.username().filter(|user| !user.is_empty()).map(str::to_owned),
         password: settings.password().map(str::to_owned),
@@ -105,9 +112,8 @@ pub(super) fn invalid(message: impl Into<String>) -> Error {
 /// The crate's own words, without the detail, which may quote the URL.
 fn describe(error: &redis::RedisError) -> String {
     let text = error.to_string();
-    let words = match error.detail() {
+    match error.detail() {
         Some(detail) => text.replace(detail, "").trim_end_matches([':', ' ', '-']).to_owned(),
         None => text,
-    };
-    format!("the URL is not valid: {words}")
+    }
 }
