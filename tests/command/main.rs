@@ -16,6 +16,8 @@ mod run;
 mod secrets;
 mod signals;
 mod terminal;
+#[cfg(feature = "tls")]
+mod tls;
 mod trouble;
 
 use support::Server;

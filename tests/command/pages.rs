@@ -60,7 +60,7 @@ fn who_asks_for_nothing_is_shown_the_help() {
     let ended = portalock(&server).run();
     assert_eq!((ended.code(), ended.out.as_str()), (64, ""));
     assert_eq!(ended.err, help(&server, &["-h"]));
-    assert!(ended.err.contains("redis://[USER[:PASSWORD]@]HOST"), "{}", ended.err);
+    assert!(ended.err.contains("redis[s]://[USER[:PASSWORD]@]HOST"), "{}", ended.err);
 }
 
 /// On a terminal that is known by the variable alone, as where all goes to a pager.

@@ -2,87 +2,23 @@
 
 use std::io::Write;
 use std::net::TcpListener;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Instant;
 
 use portalock::{Client, ClientOptions, Status};
-use rcgen::{
-    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
-    date_time_ymd,
-};
-use tempfile::TempDir;
+use rcgen::{ExtendedKeyUsagePurpose, date_time_ymd};
 
-use crate::support::{Server, free_port, wait_until};
+use crate::support::tls::{Authority, Secure};
+use crate::support::wait_until;
 use crate::{LONG, SOON, failure, lock, ms, wait};
 
-/// An authority and the directory with the files that it has made.
-struct Authority {
-    dir: TempDir,
-    issuer: Issuer<'static, KeyPair>,
+/// What the tests ask of such a server.
+trait Clients {
+    fn client(&self, set: impl FnOnce(&mut ClientOptions)) -> Client;
+    fn trusting(&self, authority: &Authority) -> Client;
 }
 
-impl Authority {
-    fn new() -> Self {
-        let dir = TempDir::new().unwrap();
-        let mut params = CertificateParams::default();
-        params.distinguished_name.push(DnType::CommonName, "authority");
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        let key = KeyPair::generate().unwrap();
-        let certificate = params.self_signed(&key).unwrap();
-        std::fs::write(dir.path().join("ca.pem"), certificate.pem()).unwrap();
-        Self { dir, issuer: Issuer::new(params, key) }
-    }
-
-    fn file(&self, name: &str) -> PathBuf {
-        self.dir.path().join(name)
-    }
-
-    fn ca(&self) -> PathBuf {
-        self.file("ca.pem")
-    }
-
-    /// Certifies a name; the files of the certificate and of its key.
-    fn certify(&self, name: &str, change: impl Fn(&mut CertificateParams)) -> (PathBuf, PathBuf) {
-        let mut params = CertificateParams::new([name.to_owned()]).unwrap();
-        params.distinguished_name.push(DnType::CommonName, name);
-        change(&mut params);
-        let key = KeyPair::generate().unwrap();
-        let certificate = params.signed_by(&key, &self.issuer).unwrap();
-        let files = (self.file(&format!("{name}.pem")), self.file(&format!("{name}.key")));
-        std::fs::write(&files.0, certificate.pem()).unwrap();
-        std::fs::write(&files.1, key.serialize_pem()).unwrap();
-        files
-    }
-}
-
-/// A server that speaks TLS at a port of its own.
-struct Secure {
-    server: Server,
-    port: u16,
-}
-
-impl Secure {
-    fn start(authority: &Authority, auth_clients: &str) -> Self {
-        Self::showing(authority, &authority.certify("127.0.0.1", |_| {}), auth_clients)
-    }
-
-    fn showing(authority: &Authority, files: &(PathBuf, PathBuf), auth_clients: &str) -> Self {
-        let port = free_port();
-        let text = |path: &Path| path.to_str().unwrap().to_owned();
-        let server = Server::with(&[
-            ("tls-port", &port.to_string()),
-            ("tls-cert-file", &text(&files.0)),
-            ("tls-key-file", &text(&files.1)),
-            ("tls-ca-cert-file", &text(&authority.ca())),
-            ("tls-auth-clients", auth_clients),
-        ]);
-        Self { server, port }
-    }
-
-    fn url(&self) -> String {
-        format!("rediss://127.0.0.1:{}", self.port)
-    }
-
+impl Clients for Secure {
     fn client(&self, set: impl FnOnce(&mut ClientOptions)) -> Client {
         let mut options = ClientOptions::new();
         set(&mut options);

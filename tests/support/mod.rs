@@ -6,6 +6,7 @@ pub mod netns;
 pub mod peers;
 pub mod program;
 pub mod sentinel;
+pub mod tls;
 pub mod worker;
 
 use std::io::Write;

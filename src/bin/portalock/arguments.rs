@@ -28,7 +28,7 @@ pub struct Arguments {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Server")]
 pub struct Server {
-    /// The server: redis://[USER[:PASSWORD]@]HOST[:PORT][/DB] or unix:///PATH[?db=N&user=USER&pass=PASSWORD]
+    /// The server: redis[s]://[USER[:PASSWORD]@]HOST[:PORT][/DB] or unix:///PATH[?db=N&user=USER&pass=PASSWORD]
     ///
     /// Everybody on the host can read it in a listing of processes: put a URL with a password into a file
     /// (--url-file) or into PORTALOCK_URL.
@@ -38,6 +38,29 @@ pub struct Server {
     #[arg(long, global = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
     #[arg(conflicts_with = "url")]
     pub url_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub tls: Tls,
+}
+
+/// How TLS is spoken with the server of a rediss:// URL.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "TLS, with a rediss:// URL")]
+pub struct Tls {
+    /// A PEM file of the authorities to trust, instead of the system's
+    #[arg(long, global = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub tls_ca: Option<PathBuf>,
+    /// A PEM file of the certificate to show, with --tls-key
+    #[arg(long, global = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub tls_cert: Option<PathBuf>,
+    /// A PEM file of the private key of --tls-cert
+    #[arg(long, global = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub tls_key: Option<PathBuf>,
+    /// Whom the server's certificate has to be for, instead of the URL's host
+    #[arg(long, global = true, value_name = "NAME")]
+    pub tls_server_name: Option<String>,
+    /// Accept any certificate: whoever is on the way can read and change everything
+    #[arg(long, global = true)]
+    pub tls_insecure: bool,
 }
 
 /// What to do.

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use portalock::{Client, ClientOptions};
 
-use crate::arguments::{Arguments, Command, Server};
+use crate::arguments::{Arguments, Command, Server, Tls};
 use crate::exit;
 use crate::failure::Failure;
 
@@ -46,7 +46,27 @@ pub fn client(arguments: &Arguments) -> Result<Client, Failure> {
             "a memory:// URL is of use inside one process only: others would not see the lock";
         return Err(Failure::new(exit::USAGE, why.to_owned()));
     }
-    Ok(Client::new(&url, ClientOptions::new())?)
+    Ok(Client::new(&url, options(&arguments.server.tls)?)?)
+}
+
+fn options(tls: &Tls) -> Result<ClientOptions, Failure> {
+    let mut options = ClientOptions::new();
+    if let Some(file) = &tls.tls_ca {
+        options.tls_ca_file(file);
+    }
+    match (&tls.tls_cert, &tls.tls_key) {
+        (Some(certificate), Some(key)) => drop(options.tls_client_certificate(certificate, key)),
+        (None, None) => {}
+        _ => {
+            let why = "--tls-cert and --tls-key go together".to_owned();
+            return Err(Failure::new(exit::USAGE, why));
+        }
+    }
+    if let Some(name) = &tls.tls_server_name {
+        options.tls_server_name(name);
+    }
+    options.tls_insecure_no_verification(tls.tls_insecure);
+    Ok(options)
 }
 
 /// The first line of a file, or of standard input for `-`.
