@@ -593,12 +593,14 @@ extern "C" {
  * Makes a client. Nothing is connected yet.
  *
  * @param url      `redis://[user[:password]@]host[:port][/db]`, with percent-encoded specials, or
- *                 `unix:///path[?db=N&user=…&pass=…]`, or `redis-sentinel://…` as docs/sentinel.md
- *                 has it, or `memory://name` for a broker inside this process, for tests; copied
+ *                 `unix:///path[?db=N&user=…&pass=…]`, or `rediss://…`, `redis-sentinel://…` or
+ *                 `memory://name` as docs/connecting.md has it; copied
  * @param options  how to connect, or `NULL` for the defaults; copied
  * @param client   where the handle goes; free it with `pl_client_free`
  * @param error    where the error goes, or `NULL`
- * @return `PL_OK`; `PL_INVALID` where an argument is none, `PL_UNSUPPORTED` for an unknown scheme
+ * @return `PL_OK`; `PL_INVALID` where an argument is none, or a file for TLS cannot be used; `PL_TLS` where
+ *         the system trusts nobody; `PL_UNSUPPORTED` for an unknown scheme; `PL_FORKED` for a `memory://`
+ *         name of which a parent of this process has a broker
  */
 pl_status pl_client_new(const char *url,
                         const struct pl_client_options *options,

@@ -1565,7 +1565,8 @@ public:
     client() noexcept = default;
 
     /// Nothing is connected yet. `url` is `redis://[user[:password]@]host[:port][/db]` or
-    /// `unix:///path[?db=N&user=...&pass=...]`, or as docs/sentinel.md has it. Throws errc::invalid, errc::unsupported.
+    /// `unix:///path[?db=N&user=...&pass=...]`, or as docs/connecting.md has it. Throws errc::invalid,
+    /// errc::tls, errc::unsupported, errc::forked.
     explicit client(const std::string &url, const client_options &options = {})
     {
         make(url, options).check();

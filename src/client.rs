@@ -86,7 +86,8 @@ impl Client {
     ///
     /// # Errors
     /// `Invalid` where the URL is none, or a file for TLS cannot be used, `Tls` where the system trusts nobody,
-    /// `Unsupported` for a scheme that is not known.
+    /// `Unsupported` for a scheme that is not known, `Forked` for a `memory://` name of which a parent of this
+    /// process has a broker.
     pub fn new(url: &str, options: ClientOptions) -> Result<Self> {
         let endpoint = Endpoint::parse(url, &options)?;
         let shared = Shared {

@@ -5,6 +5,7 @@
 //! waits for this one in the same way.
 
 mod commands;
+mod known;
 mod resp;
 mod state;
 
@@ -17,7 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use state::State;
 
 use super::socket::OwnSocket;
-use crate::error::Result;
+use crate::error::{Error, Result, Status};
 use crate::fork::{Generation, PerProcess};
 
 /// A broker for each name. They live as long as the process: a fencing counter never goes back.
@@ -39,10 +40,19 @@ pub(crate) struct Guest {
 }
 
 impl Memory {
-    /// The one of this name.
+    /// The one of this name. Refused in a child of a process that has it.
     pub(super) fn named(name: &str) -> Result<Self> {
+        if known::is_of_a_parent(name) {
+            let text = format!(
+                "memory://{name} is in a parent of this process, and keeps nobody out in another"
+            );
+            return Err(Error::new(Status::Forked, text));
+        }
         let (brokers, _) = BROKERS.get_or_make(|_| true, || Ok(Mutex::default()))?;
-        let new = || Self { name: name.into(), state: Arc::default() };
+        let new = || {
+            known::add(name);
+            Self { name: name.into(), state: Arc::default() }
+        };
         Ok(locked(brokers).entry(name.to_owned()).or_insert_with(new).clone())
     }
 
