@@ -66,7 +66,7 @@ static void readers_of_one_object_hold_it_together(const pl::client &client)
         CHECK(shared.is_held() && !writer.try_lock());
         CHECK(shared.try_lock_shared());
         shared.unlock_shared();
-        CHECK(!shared.try_lock() && !shared.try_lock_for(10ms));
+        CHECK(!shared.try_lock() && !shared.try_lock_for(300ms));
     }).join();
     CHECK(!shared.is_held() && writer.try_lock_for(5s));
     // A reader that loses the lock together with others hears of it too.
@@ -150,9 +150,9 @@ static void a_stop_token_ends_an_acquire(const pl::client &client)
         second.join();
     }
     std::stop_source source;
-    CHECK(!shared.try_lock_for(10ms, source.get_token()));
+    CHECK(!shared.try_lock_for(300ms, source.get_token()));
     std::error_code ec;
-    CHECK(!shared.acquire(pl::mode::none, 10ms, source.get_token(), ec) && ec == pl::errc::timeout);
+    CHECK(!shared.acquire(pl::mode::none, 300ms, source.get_token(), ec) && ec == pl::errc::timeout);
     guard.unlock();
     CHECK(shared.lock(source.get_token()));
     // To stop when it is held has no effect.
