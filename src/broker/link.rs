@@ -50,12 +50,13 @@ pub(crate) enum LinkError {
 impl LinkError {
     /// In words that name the server, which had answered a login or had not.
     pub(crate) fn describe(&self, endpoint: &Endpoint, logged_in: bool) -> Error {
+        if let Self::Connect(error) | Self::Closed(Some(error)) = self
+            && let Some(why) = tls::objection(error)
+        {
+            return Error::new(Status::Tls, format!("cannot use {endpoint}: {why}"));
+        }
         let hint = if logged_in { "" } else { endpoint.tls_hint() };
         match self {
-            Self::Connect(error) | Self::Closed(Some(error)) if tls::objection(error).is_some() => {
-                let why = tls::objection(error).unwrap_or_default();
-                Error::new(Status::Tls, format!("cannot use {endpoint}: {why}"))
-            }
             Self::Connect(error) => {
                 let text = format!("cannot connect to {endpoint}: {error}");
                 Error::new(connect_status(error), text)
