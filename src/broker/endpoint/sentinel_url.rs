@@ -12,15 +12,6 @@ use crate::options::ClientOptions;
 
 const PORT: u16 = 26379;
 
-/// The scheme of a server's URL that stands for this one, if it is one of sentinels.
-pub(super) fn scheme_of(scheme: &str) -> Option<&'static str> {
-    match scheme {
-        "redis-sentinel" | "valkey-sentinel" => Some("redis"),
-        "rediss-sentinel" | "valkeys-sentinel" => Some("rediss"),
-        _ => None,
-    }
-}
-
 /// What the part after the question mark sets.
 #[derive(Default)]
 struct Settings<'a> {
@@ -29,7 +20,7 @@ struct Settings<'a> {
     believes_lonely: bool,
 }
 
-pub(super) fn parse(scheme: &str, url: &str, options: &ClientOptions) -> Result<Endpoint> {
+pub(super) fn parse(url: &str, options: &ClientOptions) -> Result<Endpoint> {
     let Some((_, rest)) = url.split_once("://") else {
         return Err(invalid("the URL names no sentinel"));
     };
@@ -43,11 +34,11 @@ pub(super) fn parse(scheme: &str, url: &str, options: &ClientOptions) -> Result<
     check_master(master)?;
     let settings = read_settings(query)?;
     // The host plays no part.
-    let of_master = url::parse(&format!("{scheme}://{login}master/{db}"), options)?;
+    let of_master = url::parse(&format!("redis://{login}master/{db}"), options)?;
     let of_sentinels = settings.login()?;
     let sentinel = |host: &str| {
         let host = with_port(host)?;
-        url::parse(&format!("{scheme}://{of_sentinels}{host}"), options)
+        url::parse(&format!("redis://{of_sentinels}{host}"), options)
     };
     let sentinels = hosts.split(',').map(sentinel).collect::<Result<Vec<_>>>()?;
     let sentinels = Sentinels::new(master.to_owned(), sentinels, settings.believes_lonely);

@@ -20,15 +20,15 @@ pub(super) fn parse(url: &str, options: &ClientOptions) -> Result<Endpoint> {
             "the URL has no scheme; expected redis://…, rediss://…, unix://…, redis-sentinel://… or memory://…",
         ));
     };
-    let encrypted = check_scheme(scheme)?;
+    let kind = kind_of(scheme)?;
+    let encrypted = kind == Kind::Encrypted;
     if !encrypted && options.tls != Default::default() {
         return Err(invalid("the settings for TLS need a rediss:// URL"));
     }
-    if let Some(scheme) = sentinel_url::scheme_of(scheme) {
-        return sentinel_url::parse(scheme, url, options);
-    }
-    if scheme == "memory" {
-        return memory(url);
+    match kind {
+        Kind::Sentinels => return sentinel_url::parse(url, options),
+        Kind::Memory => return memory(url),
+        Kind::Plain | Kind::Encrypted => {}
     }
     if encrypted && rest.contains('#') {
         return Err(invalid("the URL has a fragment (#…), which means nothing here"));
@@ -87,13 +87,26 @@ fn memory(url: &str) -> Result<Endpoint> {
     })
 }
 
-/// Whether the scheme asks for TLS.
-fn check_scheme(scheme: &str) -> Result<bool> {
+/// What a scheme stands for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// A server.
+    Plain,
+    /// A server that speaks TLS.
+    Encrypted,
+    /// Sentinels that know a server.
+    Sentinels,
+    /// A broker of this process.
+    Memory,
+}
+
+fn kind_of(scheme: &str) -> Result<Kind> {
     match scheme {
-        "redis" | "valkey" | "unix" | "redis+unix" | "valkey+unix" | "memory" => Ok(false),
-        _ if sentinel_url::scheme_of(scheme) == Some("redis") => Ok(false),
-        _ if sentinel_url::scheme_of(scheme).is_some() => Err(unsupported(scheme)),
-        "rediss" | "valkeys" => Ok(true),
+        "redis" | "valkey" | "unix" | "redis+unix" | "valkey+unix" => Ok(Kind::Plain),
+        "rediss" | "valkeys" => Ok(Kind::Encrypted),
+        "redis-sentinel" | "valkey-sentinel" => Ok(Kind::Sentinels),
+        "rediss-sentinel" | "valkeys-sentinel" => Err(unsupported(scheme)),
+        "memory" => Ok(Kind::Memory),
         _ => Err(Error::new(
             Status::Unsupported,
             "the URL's scheme is not known; expected redis://…, rediss://… or unix://…",
