@@ -4,9 +4,10 @@ use std::cell::UnsafeCell;
 use std::os::fd::RawFd;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
-use std::sync::{Mutex, MutexGuard, Once, PoisonError};
+use std::sync::{Mutex, MutexGuard, Once};
 
 use crate::error::{Error, Result, Status};
+use crate::mutex::lock;
 
 static GENERATION: AtomicU32 = AtomicU32::new(0);
 static WATCH: Once = Once::new();
@@ -24,7 +25,7 @@ unsafe impl Sync for Forking {}
 
 /// The list of this process's sockets, locked.
 pub(crate) fn sockets() -> MutexGuard<'static, Vec<RawFd>> {
-    SOCKETS.lock().unwrap_or_else(PoisonError::into_inner)
+    lock(&SOCKETS)
 }
 
 extern "C" fn before_fork() {

@@ -35,6 +35,7 @@ mod inspect;
 mod keeper;
 mod lock;
 mod log_line;
+mod mutex;
 mod options;
 pub mod protocol;
 mod pursuit;

@@ -17,7 +17,7 @@ mod tenant;
 use std::collections::{BTreeSet, HashMap};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -26,6 +26,7 @@ use polling::{Event, Events, PollMode, Poller};
 use crate::broker::OwnSocket;
 use crate::error::{Error, Result, Status};
 use crate::fork::PerProcess;
+pub(crate) use crate::mutex::lock;
 
 pub(crate) use bell::Bell;
 #[cfg(feature = "simulation")]
@@ -36,11 +37,6 @@ pub(crate) use dispatch::{dispatch, on_dispatch_thread};
 pub(crate) use heard::Heard;
 pub(crate) use line::{Attempt, Line, Sharing};
 pub(crate) use tenant::{Tenant, unix_ms};
-
-/// Locks a mutex whose holders leave nothing half-done that the next one could trip over.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// Starts a thread of the library's own. Signals are the application's: none is handled on it.
 pub(crate) fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> std::io::Result<()> {

@@ -2,8 +2,8 @@
 
 use std::fmt;
 use std::net::SocketAddr;
+use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::server::Server;
@@ -11,6 +11,7 @@ use super::{Endpoint, Route};
 use crate::broker::dialogue::Dialogue;
 use crate::broker::sighting::{self, Sighting};
 use crate::error::{Error, Result, Status};
+use crate::mutex::lock;
 
 /// How long one sentinel may take to be connected to and to answer.
 pub(super) const PATIENCE: Duration = Duration::from_millis(500);
@@ -77,26 +78,14 @@ impl Sentinels {
         &self.sentinels
     }
 
-    fn known(&self) -> MutexGuard<'_, Option<Known>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn doubt(&self) -> MutexGuard<'_, Option<(Instant, Error)>> {
-        self.doubt.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn first(&self) -> MutexGuard<'_, usize> {
-        self.first.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// The routes to the master as it was heard of a moment ago, or why nothing was heard: however many
     /// wait for it, the sentinels are not asked by each of them.
     pub(super) fn fresh_routes(&self) -> Option<Result<Vec<Route>>> {
-        let doubt = self.doubt();
+        let doubt = lock(&self.doubt);
         if let Some((at, error)) = doubt.as_ref() {
             return (at.elapsed() < DOUBT).then(|| Err(error.clone()));
         }
-        let known = self.known();
+        let known = lock(&self.known);
         let known = known.as_ref().filter(|known| known.sighting.asked.elapsed() < FRESH)?;
         Some(Ok(known.routes.clone()))
     }
@@ -111,8 +100,8 @@ impl Sentinels {
 
     /// Asks one after the other until one tells where the master is.
     pub(super) fn survey(&self) -> std::result::Result<(Dialogue<'_>, Vec<Route>), Doubt> {
-        let known_epoch = self.known().as_ref().map_or(0, |known| known.sighting.epoch);
-        let first = *self.first();
+        let known_epoch = lock(&self.known).as_ref().map_or(0, |known| known.sighting.epoch);
+        let first = *lock(&self.first);
         let count = self.sentinels.len();
         let mut outdated: Option<(usize, Told<'_>)> = None;
         let mut doubts = Doubts::default();
@@ -134,7 +123,7 @@ impl Sentinels {
             Some((at, told)) => self.adopt(at, told),
             None => {
                 let doubt = doubts.sum_up(&self.name, self);
-                *self.doubt() = Some((Instant::now(), doubt.error.clone()));
+                *lock(&self.doubt) = Some((Instant::now(), doubt.error.clone()));
                 Err(doubt)
             }
         }
@@ -143,13 +132,13 @@ impl Sentinels {
     /// Whether it is no older than what is known, and to be believed.
     pub(super) fn is_current(&self, sighting: &Sighting) -> bool {
         let is_old =
-            self.known().as_ref().is_some_and(|known| known.sighting.epoch > sighting.epoch);
+            lock(&self.known).as_ref().is_some_and(|known| known.sighting.epoch > sighting.epoch);
         !is_old && self.believes(sighting)
     }
 
     /// Whether a line that was made by this route leads to the master, as far as is known.
     pub(crate) fn leads_to_master(&self, route: &Route) -> bool {
-        self.known()
+        lock(&self.known)
             .as_ref()
             .is_none_or(|known| known.routes.iter().any(|known| known.place == route.place))
     }
@@ -157,12 +146,12 @@ impl Sentinels {
     /// Where the master is, as far as is known, in words.
     pub(crate) fn whereabouts(&self) -> String {
         let at = |known: &Known| Server::Tcp(known.sighting.host.clone(), known.sighting.port);
-        self.known().as_ref().map_or("?".to_owned(), |known| at(known).to_string())
+        lock(&self.known).as_ref().map_or("?".to_owned(), |known| at(known).to_string())
     }
 
     /// Until when the master is believed in, if sentinels say nothing new; `None` for ever.
     pub(crate) fn lapse(&self) -> Option<Instant> {
-        let known = self.known();
+        let known = lock(&self.known);
         let sighting = &known.as_ref().filter(|_| !self.believes_lonely)?.sighting;
         sighting.asked.checked_add(sighting.down_after.unwrap_or(LAPSE.0).max(LAPSE.1))
     }
@@ -214,7 +203,7 @@ impl Sentinels {
         at: usize,
         (sighting, dialogue): Told<'a>,
     ) -> std::result::Result<(Dialogue<'a>, Vec<Route>), Doubt> {
-        *self.first() = at;
+        *lock(&self.first) = at;
         match self.note(sighting) {
             Ok(routes) => Ok((dialogue, routes)),
             Err(error) => Err(Doubt { error, is_cut_off: false }),
@@ -225,8 +214,8 @@ impl Sentinels {
     pub(super) fn note(&self, sighting: Sighting) -> Result<Vec<Route>> {
         let server = Server::Tcp(sighting.host.clone(), sighting.port);
         let routes = server.routes()?;
-        *self.doubt() = None;
-        let mut known = self.known();
+        *lock(&self.doubt) = None;
+        let mut known = lock(&self.known);
         // Another thread may have heard of a later one while this one looked up the name.
         if known.as_ref().is_none_or(|known| known.sighting.asked <= sighting.asked) {
             *known = Some(Known { sighting, routes: routes.clone() });

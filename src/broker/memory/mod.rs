@@ -13,13 +13,14 @@ use std::collections::HashMap;
 use std::fmt;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use state::State;
 
 use super::socket::OwnSocket;
 use crate::error::{Error, Result, Status};
 use crate::fork::{Generation, PerProcess};
+use crate::mutex::lock;
 
 /// A broker for each name. They live as long as the process: a fencing counter never goes back.
 static BROKERS: PerProcess<Mutex<HashMap<String, Memory>>> = PerProcess::new();
@@ -53,13 +54,13 @@ impl Memory {
             known::add(name);
             Self { name: name.into(), state: Arc::default() }
         };
-        Ok(locked(brokers).entry(name.to_owned()).or_insert_with(new).clone())
+        Ok(lock(brokers).entry(name.to_owned()).or_insert_with(new).clone())
     }
 
     /// Connects somebody, by the broker's end of a socket pair.
     pub(super) fn enter(&self, end: OwnSocket) -> Guest {
         let behind = Arc::default();
-        let id = locked(&self.state).enter(end, Arc::clone(&behind));
+        let id = lock(&self.state).enter(end, Arc::clone(&behind));
         Guest { memory: self.clone(), id, behind, generation: Generation::now() }
     }
 }
@@ -67,7 +68,7 @@ impl Memory {
 impl Guest {
     /// Executes commands. All of the bytes are taken: what is no whole command waits for its rest.
     pub(super) fn say(&self, bytes: &[u8]) -> io::Result<usize> {
-        match locked(&self.memory.state).hear(self.id, bytes) {
+        match lock(&self.memory.state).hear(self.id, bytes) {
             true => Ok(bytes.len()),
             false => Err(io::ErrorKind::BrokenPipe.into()),
         }
@@ -76,7 +77,7 @@ impl Guest {
     /// There may be room again for what had none.
     pub(super) fn has_read(&self) {
         if self.behind.load(Ordering::SeqCst) {
-            locked(&self.memory.state).deliver(self.id);
+            lock(&self.memory.state).deliver(self.id);
         }
     }
 }
@@ -85,7 +86,7 @@ impl Drop for Guest {
     fn drop(&mut self) {
         // In a child another thread may have had the mutex when the parent forked.
         if self.generation.is_ours() {
-            locked(&self.memory.state).remove(self.id);
+            lock(&self.memory.state).remove(self.id);
         }
     }
 }
@@ -109,10 +110,6 @@ impl PartialEq for Memory {
 }
 
 impl Eq for Memory {}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 #[cfg(test)]
 mod tests {
