@@ -22,8 +22,12 @@ pub enum Mutant {
     ExpectMembers,
     /// Fall silent once the unsubscribe is written.
     LeaveInSilence,
-    /// Count answers to an earlier ping.
+    /// Count answers to an earlier ping, which come before the present one's echo.
     TakeOldPongs,
+    /// Count answers to a ping that nobody has heard yet.
+    TakeEarlyPongs,
+    /// Empty the roster whenever the own ping comes by.
+    TakeSecondEcho,
     /// Take the lock on a count of one although somebody has pinged since the subscribe.
     AloneDespitePing,
     /// Let readers overtake waiting writers.

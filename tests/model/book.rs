@@ -6,8 +6,8 @@
 //! Contenders with the same [`std::hash::Hash`] count as one (see `Contender`).
 
 use portalock::protocol::{
-    Contender, Count, Event, HolderId, Input, Mode, Output, Phase, Ping, Record, ReplyTo, Standing,
-    State, Stop, Suspect, Time, Timer, Timing,
+    Contender, Count, Event, ForeignStanding, HolderId, Input, MemberId, Mode, Output, Phase, Ping,
+    Record, ReplyTo, Standing, State, Stop, Suspect, Time, Timer, Timing,
 };
 
 use crate::case::Case;
@@ -227,6 +227,7 @@ impl<'a> Book<'a> {
             Kind::Ping if who == me => self.ping(me, contender.reply_to(number)),
             Kind::Ping => self.ping(who, token(self.id_of(who), stale)),
             Kind::Pong => Input::Pong { number, record: self.record(who, message) },
+            Kind::Garbage => Input::Pong { number, record: self.garbage() },
             Kind::Asked => {
                 Input::Asked { number, count: Count::Beside { receivers: n, members: m } }
             }
@@ -283,6 +284,12 @@ impl<'a> Book<'a> {
         let id = portalock::protocol::MemberId::Hex(plan.id);
         let standing = Standing::Queue { wants: plan.wants, state };
         Record { id, link: self.case.link(who), standing }
+    }
+
+    /// What reads as nothing else passes for a member that is too old to say more.
+    fn garbage(&self) -> Record {
+        let standing = Standing::Foreign(ForeignStanding::Exclusive);
+        Record { id: MemberId::Legacy(0), link: None, standing }
     }
 
     fn effect_of(&self, output: Output, who: u8) -> Option<Effect> {

@@ -137,6 +137,20 @@ fn members_on_links() {
 }
 
 /// RESP2: replies and pushes pass each other.
+/// Whoever may publish may say anything, at any moment, and may say again what others have said.
+#[test]
+fn noise_on_the_channels() {
+    for members in [["W", "W"], ["W", "R"], ["R", "W"]] {
+        holds(Case::new(&members).crashes(1).timeouts(1).noise(1), 50_000);
+        holds(Case::new(&members).premature(1).noise(2), 50_000);
+        holds(Case::new(&members).noise(3), 50_000);
+    }
+    holds(Case::new(&["WW", "W"]).overlap().noise(1), 50_000);
+    holds(Case::new(&["W", "W"]).linked().noise(1), 5_000);
+    holds(Case::new(&["W", "W"]).two_streams().noise(1), 10_000);
+    holds(Case::new(&["W", "W", "W"]).one_pipeline().noise(1), 50_000);
+}
+
 #[test]
 fn two_streams() {
     holds(Case::new(&["W", "W"]).two_streams().crashes(1).timeouts(1).premature(1), 60_000);

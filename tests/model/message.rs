@@ -43,6 +43,8 @@ pub enum Kind {
     Ping,
     /// An answer from `who`, which is in state `n`.
     Pong,
+    /// What is no answer, on the response channel of our ping.
+    Garbage,
     /// Our ping was received by `n`, and `m` were members a moment later.
     Asked,
     /// Our ping was received by exactly `n` members.
@@ -59,7 +61,7 @@ pub enum Kind {
     Unsubscribed,
 }
 
-const KINDS: [Kind; 22] = [
+const KINDS: [Kind; 23] = [
     Kind::Subscribe,
     Kind::CountJoin,
     Kind::SubscribeReply,
@@ -75,6 +77,7 @@ const KINDS: [Kind; 22] = [
     Kind::Joined,
     Kind::Ping,
     Kind::Pong,
+    Kind::Garbage,
     Kind::Asked,
     Kind::AskedExact,
     Kind::Refused,
@@ -84,10 +87,11 @@ const KINDS: [Kind; 22] = [
     Kind::Unsubscribed,
 ];
 
-pub const DELIVERIES: [Kind; 10] = [
+pub const DELIVERIES: [Kind; 11] = [
     Kind::Joined,
     Kind::Ping,
     Kind::Pong,
+    Kind::Garbage,
     Kind::Asked,
     Kind::AskedExact,
     Kind::Refused,

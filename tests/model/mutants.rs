@@ -86,6 +86,18 @@ fn take_old_pongs() {
     breaks(Property::Exclusion, Mutant::TakeOldPongs, case());
 }
 
+/// The answer stands for a member that has not answered, and the echo takes it from the roster again.
+#[test]
+fn take_early_pongs() {
+    breaks(Property::Exclusion, Mutant::TakeEarlyPongs, Case::new(&["W", "W"]).noise(1));
+}
+
+/// Who answered before the second echo is forgotten, and still counts as heard.
+#[test]
+fn take_second_echo() {
+    breaks(Property::Exclusion, Mutant::TakeSecondEcho, Case::new(&["W", "W"]).noise(1));
+}
+
 /// Harmless in one stream: a ping that is followed by a count of one came from somebody who is gone.
 /// With two streams the count may be older than the ping.
 #[test]

@@ -44,7 +44,7 @@ impl Rules<'_> {
         goes_on.contains(&command.kind) && !world.at(who).commands.is_empty()
     }
 
-    fn deliver(&self, world: &mut World, who: u8, message: Message) {
+    pub fn deliver(&self, world: &mut World, who: u8, message: Message) {
         let two_streams = self.case.two_streams && message.kind.is_reply();
         let acquire = world.at_mut(who);
         match acquire.actor {
@@ -66,6 +66,7 @@ impl Rules<'_> {
     }
 
     fn publish_ping(&self, world: &mut World, who: u8, stale: bool) {
+        world.at_mut(who).pinged = !stale;
         if !stale && world.is_active(who) {
             world.at_mut(who).owed = world.subscribers(self.case) & !just(who);
         }

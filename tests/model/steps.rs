@@ -49,6 +49,10 @@ pub enum Step {
     Crash(u8),
     /// The node notices that the connection is gone.
     Notice(u8),
+    /// Somebody publishes garbage on the response channel of this acquire.
+    Garbage(u8),
+    /// Somebody publishes the ping of this acquire again.
+    PingAgain(u8),
     /// The stranger does something of its own.
     Foreign(Act),
 }
@@ -66,6 +70,8 @@ impl Step {
             Self::Notice(who) => (7, who, 0),
             Self::ReadReply(who) => (8, who, 0),
             Self::Foreign(act) => (9, act as u8, 0),
+            Self::Garbage(who) => (10, who, 0),
+            Self::PingAgain(who) => (11, who, 0),
         };
         kind | u16::from(who) << 4 | u16::from(timer) << 7
     }
@@ -82,6 +88,8 @@ impl Step {
             6 => Self::Crash(who),
             7 => Self::Notice(who),
             8 => Self::ReadReply(who),
+            10 => Self::Garbage(who),
+            11 => Self::PingAgain(who),
             _ => Self::Foreign(ACTS[usize::from(who)]),
         }
     }
@@ -196,9 +204,22 @@ impl<'a> Rules<'a> {
         if self.may_notice(world, who) {
             choices.push((Step::Notice(who), true));
         }
+        self.noises(world, who, choices);
         let stands_for_its_member = self.case.plan(who).after.is_none();
         if world.crashes > 0 && stands_for_its_member && self.may_crash(world, who) {
             choices.push((Step::Crash(who), false));
+        }
+    }
+
+    fn noises(&self, world: &World, who: u8, choices: &mut Vec<Choice>) {
+        if world.noise == 0 {
+            return;
+        }
+        if world.at(who).subscribed {
+            choices.push((Step::Garbage(who), false));
+        }
+        if world.at(who).pinged {
+            choices.push((Step::PingAgain(who), false));
         }
     }
 
@@ -262,6 +283,17 @@ impl<'a> Rules<'a> {
             Step::ReadReply(who) => {
                 let message = world.at_mut(who).replies.pop().expect("something to read");
                 self.put(world, who, Stimulus::Delivery(message))
+            }
+            Step::Garbage(who) => {
+                world.noise -= 1;
+                let stale = world.at(who).reply_stale;
+                self.deliver(world, who, Message::new(Kind::Garbage, who).stale(stale));
+                Ok(())
+            }
+            Step::PingAgain(who) => {
+                world.noise -= 1;
+                self.publish(world, Message::new(Kind::Ping, who));
+                Ok(())
             }
             Step::Foreign(act) => self.act_stranger(world, act),
             Step::Release(who) => self.put(world, who, Stimulus::Stop(Stop::Release)),
@@ -327,6 +359,7 @@ impl<'a> Rules<'a> {
             Effect::Granted => return self.granted(world, who),
             Effect::Leave => {
                 self.is_out(world, who);
+                world.at_mut(who).has_left = true;
                 self.write(world, who, &[Kind::Unsubscribe, Kind::PublishLeft]);
             }
             Effect::Gone => {}
@@ -371,7 +404,8 @@ impl<'a> Rules<'a> {
         }
         let own = world.at_mut(who);
         own.reply_stale = own.subscribed;
-        own.inbox.each_mut(|m| m.stale |= m.kind == Kind::Pong);
+        own.pinged = false;
+        own.inbox.each_mut(|m| m.stale |= matches!(m.kind, Kind::Pong | Kind::Garbage));
     }
 
     fn answer(&self, world: &mut World, who: u8, to: u8, stale: bool, state: u8) {
@@ -384,7 +418,8 @@ impl<'a> Rules<'a> {
         let lower = self.case.plan(to).id < self.case.plan(who).id;
         let unserved = world.is_active(to)
             && matches!(world.phase(&self.book, to), Phase::Joining | Phase::Waiting);
-        if waiting && lower && unserved && self.case.conflict(who, to) {
+        let before_it_left = stale && world.at(to).has_left;
+        if waiting && lower && unserved && !before_it_left && self.case.conflict(who, to) {
             world.at_mut(who).promised |= just(to);
         }
     }

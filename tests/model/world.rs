@@ -23,6 +23,10 @@ pub struct Acquire {
     pub subscribed: bool,
     /// The response channel that is subscribed belongs to an older ping than the present one.
     pub reply_stale: bool,
+    /// Ghost: it has left the channel before now, and whoever has heard of it before owes it nothing.
+    pub has_left: bool,
+    /// Ghost: the node has run the present ping.
+    pub pinged: bool,
     /// Ghost: who was subscribed when the node ran the present ping, still is, and has not been
     /// heard. Everybody, oneself included, until the ping is run. Kept while the probe is open.
     pub owed: Set,
@@ -42,6 +46,7 @@ pub struct World {
     pub crashes: u8,
     pub timeouts: u8,
     pub premature: u8,
+    pub noise: u8,
     pub acquires: [Acquire; MAX_ACQUIRES],
     pub foreign: Foreign,
 }
@@ -54,8 +59,8 @@ impl Acquire {
 
 impl World {
     pub fn new(case: &Case) -> Self {
-        let Case { crashes, timeouts, premature, .. } = *case;
-        Self { crashes, timeouts, premature, ..Self::default() }
+        let Case { crashes, timeouts, premature, noise, .. } = *case;
+        Self { crashes, timeouts, premature, noise, ..Self::default() }
     }
 
     pub fn at(&self, who: u8) -> &Acquire {
@@ -98,10 +103,11 @@ impl World {
 
     /// The state as bytes, the same for the same state.
     pub fn encode(&self, case: &Case, bytes: &mut Vec<u8>) {
-        bytes.push(self.crashes | self.timeouts << 2 | self.premature << 4);
+        bytes.push(self.crashes | self.timeouts << 2 | self.premature << 4 | self.noise << 6);
         for who in case.acquires() {
             let acquire = self.at(who);
             let flags = u8::from(acquire.subscribed) | u8::from(acquire.reply_stale) << 1;
+            let flags = flags | u8::from(acquire.pinged) << 2 | u8::from(acquire.has_left) << 3;
             debug_assert!(acquire.actor < 1 << 24);
             bytes.extend_from_slice(&acquire.actor.to_le_bytes()[..3]);
             bytes.extend_from_slice(&[flags, acquire.owed, acquire.promised]);
@@ -121,13 +127,16 @@ impl World {
         let budgets = take(bytes);
         world.crashes = budgets & 3;
         world.timeouts = budgets >> 2 & 3;
-        world.premature = budgets >> 4;
+        world.premature = budgets >> 4 & 3;
+        world.noise = budgets >> 6;
         for who in case.acquires() {
             let acquire = world.at_mut(who);
             acquire.actor = u32::from_le_bytes([take(bytes), take(bytes), take(bytes), 0]);
             let flags = take(bytes);
             acquire.subscribed = flags & 1 != 0;
             acquire.reply_stale = flags & 2 != 0;
+            acquire.pinged = flags & 4 != 0;
+            acquire.has_left = flags & 8 != 0;
             acquire.owed = take(bytes);
             acquire.promised = take(bytes);
             for queue in [&mut acquire.inbox, &mut acquire.replies, &mut acquire.commands] {

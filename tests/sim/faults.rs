@@ -1,5 +1,7 @@
 //! What goes wrong, and how it is mended.
 
+use portalock::protocol::ReplyTo;
+
 use crate::agenda::{Event, MS, Moment, SECOND};
 use crate::host::Doing;
 use crate::net::{End, Packet};
@@ -25,7 +27,7 @@ pub enum Fault {
     Stall,
     /// The server is started anew.
     Restart,
-    /// Somebody floods the lock's channel with what means nothing.
+    /// Somebody floods a channel of a lock with what means nothing.
     Flood,
     /// Somebody subscribes by pattern.
     Onlooker,
@@ -211,9 +213,7 @@ impl World {
 
     fn flood(&mut self) -> bool {
         let lock = self.dice.index(self.names.len());
-        let events = self.dice.one_in(2);
-        let names = self.names[lock].clone();
-        let channel = if events { names.events() } else { names.channel() };
+        let channel = self.some_channel(lock);
         let messages = self.dice.skewed(10, 1_500);
         let payload = vec![b'?'; self.dice.skewed(1, 60) as usize];
         if self.down || self.stalled.is_some() {
@@ -226,6 +226,18 @@ impl World {
         }
         self.flush_node();
         true
+    }
+
+    /// Of the lock, of its events, or of an answer to somebody.
+    fn some_channel(&mut self, lock: usize) -> String {
+        let (actor, number) = (self.dice.index(self.actors.len()), self.dice.below(3));
+        let asker = ReplyTo::Token(self.actors[actor].id.0.wrapping_add(number.into()));
+        let names = &self.names[self.setup.actors[actor].lock];
+        match self.dice.below(4) {
+            0 => self.names[lock].events().to_owned(),
+            1 => self.names[lock].channel().to_owned(),
+            _ => names.response_channel(&asker),
+        }
     }
 
     pub fn relieve(&mut self, relief: Relief) {

@@ -27,6 +27,8 @@ pub struct Wait {
     pub conn: usize,
     /// Everybody it asked has answered, and knows of it.
     pub queued: bool,
+    /// It has left the channel since, for the sake of what looked like a portalocker.
+    pub stepped_aside: bool,
     /// The protocol has granted it the lock.
     pub decided: bool,
     /// Whose sections may come first.
@@ -134,19 +136,28 @@ impl Judge {
             }
         }
         let id = HolderId(0);
-        self.waits.insert(actor, Wait { begun, id, conn: 0, queued: false, decided: false, ahead });
+        let (queued, stepped_aside, decided) = (false, false, false);
+        let wait = Wait { begun, id, conn: 0, queued, stepped_aside, decided, ahead };
+        self.waits.insert(actor, wait);
     }
 
     pub fn attempted(&mut self, actor: usize, id: HolderId, conn: usize) {
         if let Some(wait) = self.waits.get_mut(&actor) {
             (wait.id, wait.conn) = (id, conn);
-            (wait.queued, wait.decided) = (false, false);
+            (wait.queued, wait.decided, wait.stepped_aside) = (false, false, false);
         }
     }
 
     pub fn queued(&mut self, actor: usize) {
         if let Some(wait) = self.waits.get_mut(&actor) {
             wait.queued = true;
+        }
+    }
+
+    /// Whoever makes way for what looks like a portalocker gives up its place.
+    pub fn stepped_aside(&mut self, actor: usize) {
+        if let Some(wait) = self.waits.get_mut(&actor) {
+            wait.stepped_aside = true;
         }
     }
 

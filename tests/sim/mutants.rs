@@ -1,7 +1,8 @@
 //! A simulator that never failed has proved nothing: known faults of the protocol, each caught within the
-//! seeds of an ordinary run. Three of them only the explorer is sure to catch: what `NeverRecheck` leaves out,
-//! counts and the other members' pings make up for here, `AloneDespitePing` needs a join in several steps, and
-//! `TakeOldCount` shows in one seed of some thousands.
+//! seeds of an ordinary run. Some of them only the explorer is sure to catch: what `NeverRecheck` leaves out,
+//! counts and the other members' pings make up for here, `AloneDespitePing` needs a join in several steps,
+//! `TakeSecondEcho` a ping that is published twice, and `TakeOldCount` and `TakeEarlyPongs` show in one seed of
+//! some thousands.
 
 use portalock::protocol::Mutant;
 

@@ -56,8 +56,10 @@ impl World {
         for actor in here {
             let ticket = self.actors[actor].ticket;
             let phase = self.line(host, line).and_then(|place| place.station.phase_of(ticket));
-            if phase == Some(Phase::Held) && self.judge.decided(actor) {
-                self.must_be_next(actor);
+            match phase {
+                Some(Phase::Held) if self.judge.decided(actor) => self.must_be_next(actor),
+                Some(Phase::SteppingAside | Phase::Aside) => self.judge.stepped_aside(actor),
+                _ => {}
             }
         }
     }
@@ -71,6 +73,7 @@ impl World {
         let passed = |(other, its): &(&usize, &Wait)| {
             its.begun.lock == me.begun.lock
                 && its.queued
+                && !its.stepped_aside
                 && !self.judge.in_line[**other]
                 && its.id < me.id
                 && !its.begun.mode.admits(me.begun.mode)

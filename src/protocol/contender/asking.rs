@@ -125,9 +125,14 @@ impl Contender {
             return;
         }
         let keep = self.is_mutant(Mutant::KeepGhosts);
+        let again = self.is_mutant(Mutant::TakeSecondEcho);
         let Probe::Open(open) = &mut self.probe else {
             return;
         };
+        if open.echoed && !again {
+            // Somebody has sent it again, and whoever came meanwhile is going to answer, uncounted.
+            return self.ask(now);
+        }
         open.echoed = true;
         if open.is_roll_call {
             // They cannot have heard it sooner, however long the server was stuck with it.
@@ -146,7 +151,12 @@ impl Contender {
         if self.phase != Phase::Waiting {
             return;
         }
+        let early = self.is_mutant(Mutant::TakeEarlyPongs) || self.is_mutant(Mutant::TakeOldPongs);
         if let Probe::Open(open) = &mut self.probe {
+            if !open.echoed && !early {
+                // Nobody has heard the ping yet: this answers something else, and must stand for nobody.
+                return;
+            }
             open.heard(record.id.clone());
         }
         self.note_link(record.link);

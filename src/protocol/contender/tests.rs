@@ -111,6 +111,30 @@ fn alone_after_a_ping_asks() {
     assert!(matches!(bench.on(Input::Joined { members: 1 })[..], [Output::Ask { .. }]));
 }
 
+/// Garbage on the response channel, while the ping is on its way: it must not stand for the holder.
+#[test]
+fn what_comes_before_the_echo_answers_nothing() {
+    let mut bench = Bench::new(Mode::Exclusive);
+    bench.on(Input::Joined { members: 2 });
+    let standing = Standing::Foreign(ForeignStanding::Exclusive);
+    let record = Record { id: MemberId::Legacy(0), link: None, standing };
+    assert_eq!(bench.on(Input::Pong { number: 0, record }), []);
+    bench.run_ping(0, 1);
+    assert_eq!(bench.contender.phase(), Phase::Waiting);
+    assert_eq!(bench.pong(0, LOW, held(Mode::Exclusive)), [Output::Queued { ahead: 0 }]);
+}
+
+/// Whoever has joined since the ping hears it the second time, and answers in the place of the holder.
+#[test]
+fn a_ping_that_comes_back_twice_is_sent_anew() {
+    let mut bench = Bench::asking(Mode::Exclusive, 1);
+    let again = bench.on(Input::Ping(bench.own_ping(0)));
+    assert_eq!(again, [Output::Ask { number: 1, exact: false, subscribe: true }]);
+    let waits = Standing::Queue { wants: Mode::Exclusive, state: State::Waiting };
+    assert_eq!(bench.pong(0, HIGH, waits), []);
+    assert_eq!(bench.contender.phase(), Phase::Waiting);
+}
+
 #[test]
 fn a_hand_over_costs_the_event_and_nothing_else() {
     let mut bench = Bench::asking(Mode::Exclusive, 1);
