@@ -1268,7 +1268,7 @@ void pl_lock_options_free(struct pl_lock_options *options);
 /**
  * Reads what a client, with the locks made from it, has done since it was made. Sends nothing, does not
  * block, and is cheap: some kilobytes are copied. Each number is exact; while others work, two of them may be a
- * moment apart.
+ * moment apart, and no part is greater than its whole.
  *
  * @param client  the client
  * @param stats   where the numbers go; free them with `pl_stats_free`

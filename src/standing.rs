@@ -399,9 +399,9 @@ impl Landlord for Shared {
                 stage.token = token;
                 stage.checked = None;
                 self.held.store(true, Ordering::Release);
-                counters.holds(stage.freed);
                 let waited = stage.wait();
                 counters.ends(Status::Ok, waited);
+                counters.holds(stage.freed);
                 let waited_ms = waited.map_or(0, |wait| wait.as_millis());
                 log::info!(
                     channel = self.names.channel(), holder:% = id, state = "held", waited_ms;

@@ -56,7 +56,8 @@ pub(crate) const NAMES: [&CStr; 15] = [
 ];
 
 /// What a client has done since it was made, as of one moment. Counts only go up; `held` and `waiting` are
-/// how it stands. Each number is exact; while others work, two of them may be a moment apart.
+/// how it stands. Each number is exact; while others work, two of them may be a
+/// moment apart, and no part is greater than its whole.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Stats {
@@ -234,28 +235,28 @@ impl Counters {
             Status::Cancelled => &self.cancelled,
             _ => &self.failed,
         };
+        outcome.fetch_add(1, Ordering::Release);
         if let Some(wait) = waited {
             lock(&self.waits).record(wait);
         }
-        outcome.fetch_add(1, Ordering::Release);
     }
 
-    /// A lock is held from now on.
+    /// A lock is held from now on: its acquire has ended.
     pub(crate) fn holds(&self, handed_over: bool) {
-        self.held.fetch_add(1, Ordering::Relaxed);
+        self.held.fetch_add(1, Ordering::Release);
         if handed_over {
-            self.hand_overs.fetch_add(1, Ordering::Relaxed);
+            self.hand_overs.fetch_add(1, Ordering::Release);
         }
     }
 
     /// A held lock is held no more.
     pub(crate) fn holds_no_more(&self) {
-        self.held.fetch_sub(1, Ordering::Relaxed);
+        self.held.fetch_sub(1, Ordering::Release);
     }
 
     /// A held lock was lost.
     pub(crate) fn lost(&self) {
-        self.losses.fetch_add(1, Ordering::Relaxed);
+        self.losses.fetch_add(1, Ordering::Release);
     }
 
     /// Connections of others were ended.
@@ -273,14 +274,16 @@ impl Counters {
         self.connections.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How it stands.
+    /// How it stands. What comes of an acquire is read before the acquires, and those before their beginnings:
+    /// so no part is ever greater than its whole, whatever happens meanwhile.
     pub(crate) fn read(&self) -> Stats {
         let read = |counter: &AtomicU64| counter.load(Ordering::Acquire);
+        let (hand_overs, held, losses) =
+            (read(&self.hand_overs), read(&self.held), read(&self.losses));
         let waits = lock(&self.waits).clone();
         let (acquires, locked, timeouts) =
             (read(&self.granted), read(&self.locked), read(&self.timeouts));
         let (cancelled, failed) = (read(&self.cancelled), read(&self.failed));
-        // After the ends, each of which has its beginning.
         let ended = acquires + locked + timeouts + cancelled + failed;
         let waiting = read(&self.begun).saturating_sub(ended);
         Stats {
@@ -289,12 +292,12 @@ impl Counters {
             timeouts,
             cancelled,
             failed,
-            hand_overs: read(&self.hand_overs),
-            losses: read(&self.losses),
+            hand_overs,
+            losses,
             reaps: read(&self.reaps),
             health_checks: read(&self.health_checks),
             connections: read(&self.connections),
-            held: read(&self.held),
+            held,
             waiting,
             waits,
         }
@@ -345,6 +348,29 @@ mod tests {
         assert_eq!([at(ms(60_000)), at(ms(300_000)), waits.count()], [4, 4, 5]);
         assert_eq!(waits.max(), year);
         assert_eq!(waits.percentile(100.0), year);
+    }
+
+    #[test]
+    fn no_part_is_greater_than_its_whole_while_others_count() {
+        let counters = Counters::default();
+        let done = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for _ in 0..50_000 {
+                    counters.begins();
+                    counters.ends(Status::Ok, Some(ms(1)));
+                    counters.holds(true);
+                    counters.lost();
+                    counters.holds_no_more();
+                }
+                done.store(true, Ordering::Release);
+            });
+            while !done.load(Ordering::Acquire) {
+                let stats = counters.read();
+                let parts = [stats.hand_overs, stats.losses, stats.held, stats.waits.count()];
+                assert!(parts.iter().all(|part| *part <= stats.acquires), "{stats:?}");
+            }
+        });
     }
 
     #[test]

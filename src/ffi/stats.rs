@@ -61,7 +61,7 @@ pub const PL_STAT_WAIT_MAX_US: pl_stat = 15;
 
 /// Reads what a client, with the locks made from it, has done since it was made. Sends nothing, does not
 /// block, and is cheap: some kilobytes are copied. Each number is exact; while others work, two of them may be a
-/// moment apart.
+/// moment apart, and no part is greater than its whole.
 ///
 /// @param client  the client
 /// @param stats   where the numbers go; free them with `pl_stats_free`
