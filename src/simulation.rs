@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use crate::broker::Endpoint;
-pub use crate::broker::Transport;
+pub use crate::broker::{Door, Transport};
 use crate::error::{Error, Result};
 use crate::keeper::{Berth, Landlord, Stopped, Tenant, Verdict, lock};
 use crate::lock::Loss;

@@ -24,5 +24,7 @@ pub(crate) use dialogue::Dialogue;
 pub(crate) use endpoint::{Attendance, Doubt, Ear, Endpoint, Route, Sentinels};
 pub use link::Transport;
 pub(crate) use link::{Frame, Link, LinkError, Owner};
+#[cfg(feature = "simulation")]
+pub use memory::Door;
 pub(crate) use reply::{Answer, Members, Said};
 pub(crate) use socket::{OwnSocket, Wire, await_descriptor, await_socket, await_sockets};
