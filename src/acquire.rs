@@ -39,6 +39,8 @@ pub(crate) struct Acquire {
     begun: Stamp,
     /// Which of the server's addresses to try next.
     turn: usize,
+    /// Whether it is known that each connection takes two, for the server speaks RESP2 only.
+    resp2: bool,
     /// The kind of trouble that was reported last.
     trouble: Option<Status>,
     /// Up to which change of the lock's state this has looked.
@@ -119,6 +121,7 @@ impl Acquire {
             pursuit,
             begun: Stamp::draw(),
             turn: 0,
+            resp2: shared.client.speaks_resp2(),
             trouble: None,
             seen: 0,
             doing: Doing::Starting,
@@ -226,6 +229,11 @@ impl Acquire {
     }
 
     fn failed(&mut self, failure: Failure) -> Next {
+        if !self.resp2 && self.shared.client.speaks_resp2() {
+            // This, or another, has found it out: there is another way to try.
+            self.resp2 = true;
+            return Next::Retry(Instant::now());
+        }
         self.report(&failure.error);
         self.pursuit.failed(failure.error, failure.at_once, Instant::now())
     }

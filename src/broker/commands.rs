@@ -12,19 +12,35 @@ use super::reply::{Expect, Members};
 pub(super) const EXACT_PING: &str = "redis.call('PUBLISH', ARGV[1], ARGV[2]) \
                           return redis.call('PUBSUB', 'NUMSUB', ARGV[1])";
 
+/// Which of two connections a command goes by, where the server speaks RESP2 only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Side {
+    /// The one that follows channels and bears the name: it is what others see, and end.
+    Channels,
+    /// The other.
+    Rest,
+}
+
 /// Commands that are to be written, and the replies that are owed.
 #[derive(Debug, Default)]
 pub(crate) struct Commands {
     pub(super) bytes: Vec<u8>,
     pub(super) expected: VecDeque<Expect>,
+    /// Where each of them goes, and where in the bytes it ends.
+    pub(super) ends: Vec<(Side, usize)>,
     /// How many of them are health checks.
     pub(super) checks: u64,
 }
 
 impl Commands {
     fn push(&mut self, expect: Expect, command: &redis::Cmd) {
+        self.push_to(Side::Rest, expect, command);
+    }
+
+    fn push_to(&mut self, side: Side, expect: Expect, command: &redis::Cmd) {
         command.write_packed_command(&mut self.bytes);
         self.expected.push_back(expect);
+        self.ends.push((side, self.bytes.len()));
     }
 
     /// Protocol, login, database, and who we are.
@@ -40,8 +56,37 @@ impl Commands {
         if endpoint.login.db != 0 {
             self.push(Expect::Login, cmd("SELECT").arg(endpoint.login.db));
         }
+        self.introduce();
+    }
+
+    /// The same for two connections of RESP2.
+    pub(super) fn login_twice(&mut self, endpoint: &Endpoint) {
+        self.authenticate(Side::Rest, endpoint);
+        if endpoint.login.db != 0 {
+            self.push(Expect::Login, cmd("SELECT").arg(endpoint.login.db));
+        }
+        if endpoint.wants_master() {
+            self.push(Expect::Role, &cmd("ROLE"));
+        }
+        self.authenticate(Side::Channels, endpoint);
+        self.introduce();
+    }
+
+    fn authenticate(&mut self, side: Side, endpoint: &Endpoint) {
+        let (user, password) = (&endpoint.login.user, &endpoint.login.password);
+        if user.is_none() && password.is_none() {
+            return;
+        }
+        let mut auth = cmd("AUTH");
+        // Redis 5 and older know no users.
+        auth.arg(user).arg(password.as_deref().unwrap_or_default());
+        self.push_to(side, Expect::Login, &auth);
+    }
+
+    fn introduce(&mut self) {
         for (key, value) in [("LIB-NAME", "portalock"), ("LIB-VER", env!("CARGO_PKG_VERSION"))] {
-            self.push(Expect::Courtesy, cmd("CLIENT").arg("SETINFO").arg(key).arg(value));
+            let info = cmd("CLIENT").arg("SETINFO").arg(key).arg(value).to_owned();
+            self.push_to(Side::Channels, Expect::Courtesy, &info);
         }
     }
 
@@ -64,7 +109,7 @@ impl Commands {
     /// Subscribes.
     pub(crate) fn follow(&mut self, channels: &[&str]) {
         let count = channels.len() as u8;
-        self.push(Expect::Subscribed(count), cmd("SUBSCRIBE").arg(channels));
+        self.push_to(Side::Channels, Expect::Subscribed(count), cmd("SUBSCRIBE").arg(channels));
     }
 
     /// Draws a fencing token.
@@ -75,12 +120,12 @@ impl Commands {
     /// Leaves the channels, and says so on the second of them.
     pub(crate) fn leave(&mut self, channels: &[&str], farewell: &[u8]) {
         let count = channels.len() as u8;
-        self.push(Expect::Left(count), cmd("UNSUBSCRIBE").arg(channels));
+        self.push_to(Side::Channels, Expect::Left(count), cmd("UNSUBSCRIBE").arg(channels));
         self.publish(Expect::Courtesy, channels[1], farewell);
     }
 
     fn set_name(&mut self, expect: Expect, name: &str) {
-        self.push(expect, cmd("CLIENT").arg("SETNAME").arg(name));
+        self.push_to(Side::Channels, expect, cmd("CLIENT").arg("SETNAME").arg(name));
     }
 
     /// Counts the members of a channel.
@@ -100,7 +145,7 @@ impl Commands {
 
     /// Gives a response channel up.
     pub(crate) fn drop_response(&mut self, response: &str) {
-        self.push(Expect::Dropped(1), cmd("UNSUBSCRIBE").arg(response));
+        self.push_to(Side::Channels, Expect::Dropped(1), cmd("UNSUBSCRIBE").arg(response));
     }
 
     /// Publishes ping `number` and counts beside it.
@@ -145,7 +190,7 @@ impl Commands {
 
     /// Asks for a sign of life.
     pub(crate) fn alive(&mut self) {
-        self.push(Expect::Alive, &cmd("PING"));
+        self.push_to(Side::Channels, Expect::Alive, &cmd("PING"));
     }
 
     fn publish(&mut self, expect: Expect, channel: &str, payload: &[u8]) {

@@ -1,5 +1,6 @@
 //! Where the server is and how to log in there.
 
+mod dialect;
 mod sentinel;
 mod sentinel_url;
 mod server;
@@ -11,6 +12,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+pub(crate) use dialect::Dialect;
 pub(crate) use sentinel::{Attendance, Doubt, Sentinels};
 use server::Server;
 pub(crate) use vigil::Ear;
@@ -26,6 +28,7 @@ pub(crate) struct Endpoint {
     target: Target,
     pub(super) login: Login,
     tls: Option<Tls>,
+    dialect: Arc<Dialect>,
 }
 
 /// Who logs in, and into which database.
@@ -73,6 +76,11 @@ impl Endpoint {
     /// Reads a URL. No part of it is repeated in an error but its scheme: the rest may be secret.
     pub(crate) fn parse(url: &str, options: &ClientOptions) -> Result<Self> {
         url::parse(url, options)
+    }
+
+    /// Which protocol it is spoken to in, which connections may find out.
+    pub(crate) fn dialect(&self) -> &Arc<Dialect> {
+        &self.dialect
     }
 
     /// The name of the user that logs in.
@@ -126,7 +134,8 @@ impl Endpoint {
         match (&self.target, &route.place) {
             (Target::Sentinel(sentinels), Place::Tcp(at)) => {
                 let target = Target::Master(sentinels.master_at(&route.host, *at));
-                Arc::new(Self { target, login: self.login.clone(), tls: self.tls.clone() })
+                let (login, tls) = (self.login.clone(), self.tls.clone());
+                Arc::new(Self { target, login, tls, dialect: self.dialect.clone() })
             }
             _ => self.clone(),
         }
