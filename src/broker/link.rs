@@ -9,7 +9,7 @@ use std::time::Instant;
 use redis::{Parser, PushKind, Value};
 
 use super::commands::Commands;
-use super::endpoint::Endpoint;
+use super::endpoint::{Endpoint, Node};
 use super::reply::{self, Answer, Expect, Refusal};
 use super::tls;
 use crate::error::{Error, Status};
@@ -45,6 +45,8 @@ pub(crate) enum LinkError {
     Garbage(bool),
     /// The server refused a command that has to work.
     Refused(Error),
+    /// It is not, or not known to be, the master of what this is about.
+    Demoted(Error),
 }
 
 impl LinkError {
@@ -69,7 +71,7 @@ impl LinkError {
                 let text = format!("the connection to {endpoint} ended: {error}{hint}");
                 Error::new(Status::Disconnected, text)
             }
-            Self::Refused(error) => error.clone(),
+            Self::Refused(error) | Self::Demoted(error) => error.clone(),
             Self::Garbage(true) => {
                 Error::new(Status::NotRedis, format!("{endpoint} is no Redis server{hint}"))
             }
@@ -137,6 +139,8 @@ pub(crate) struct Link<T> {
     logged_in: bool,
     /// The server has to be a master.
     wants_master: bool,
+    /// The node of a cluster that it is.
+    node: Option<Node>,
     out: Vec<u8>,
     parser: Parser,
     /// See [`Tap`].
@@ -167,6 +171,7 @@ impl<T: Transport> Link<T> {
             transport,
             logged_in: false,
             wants_master: endpoint.wants_master(),
+            node: endpoint.node().cloned(),
             out: Vec::new(),
             parser: Parser::new(),
             dry: false,
@@ -304,6 +309,11 @@ impl<T: Transport> Link<T> {
         let Some(expect) = self.expected.pop_front() else {
             return Err(LinkError::Garbage(!self.logged_in));
         };
+        if let (Some(node), Value::ServerError(error)) = (&self.node, &value)
+            && let Some(why) = node.objection(error)
+        {
+            return Err(LinkError::Demoted(why));
+        }
         let by_push =
             matches!(expect, Expect::Subscribed(_) | Expect::Dropped(_) | Expect::Left(_));
         if by_push && !matches!(value, Value::ServerError(_)) {
