@@ -49,7 +49,7 @@ fn a_move_that_stays_half_done() {
     let cluster = Cluster::start();
     let name = cluster.name_at(2, "jobs");
     let mut options = LockOptions::new();
-    options.fencing(true).health_check_interval(Duration::from_millis(200));
+    options.fencing(true).health_check_interval(Duration::from_millis(200)).unwrap();
     let lock = client(&cluster.url()).lock(&name, options).unwrap();
     let losses = watch(&lock);
     lock.acquire(wait(LONG)).unwrap();
@@ -136,13 +136,13 @@ fn a_master_that_sees_too_few_others() {
     let name = cluster.name_at(0, "jobs");
     let every = Duration::from_millis(500);
     let mut options = LockOptions::new();
-    options.health_check_interval(every);
+    options.health_check_interval(every).unwrap();
     let holder = client(&cluster.url()).lock(&name, options).unwrap();
     let losses = watch(&holder);
     holder.acquire(wait(LONG)).unwrap();
     let unchecked = {
         let mut options = LockOptions::new();
-        options.health_check_interval(Duration::ZERO);
+        options.health_check_interval(Duration::ZERO).unwrap();
         client(&cluster.url()).lock(&cluster.name_at(0, "unchecked"), options).unwrap()
     };
     unchecked.acquire(wait(LONG)).unwrap();

@@ -4,7 +4,9 @@
 mod support;
 
 mod basics;
+mod c;
 mod change;
+mod exclusion;
 
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
