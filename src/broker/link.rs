@@ -9,7 +9,7 @@ use std::time::Instant;
 use redis::{PushKind, Value};
 
 use super::commands::{Commands, Side};
-use super::endpoint::{Dialect, Endpoint};
+use super::endpoint::{Dialect, Endpoint, Node};
 use super::lane::{Lane, Second};
 use super::reply::{self, Answer, Expect, Refusal};
 use super::tls;
@@ -43,6 +43,8 @@ pub(crate) enum LinkError {
     Garbage(bool),
     /// The server refused a command that has to work.
     Refused(Error),
+    /// It is not, or not known to be, the master of what this is about.
+    Demoted(Error),
 }
 
 impl LinkError {
@@ -67,7 +69,7 @@ impl LinkError {
                 let text = format!("the connection to {endpoint} ended: {error}{hint}");
                 Error::new(Status::Disconnected, text)
             }
-            Self::Refused(error) => error.clone(),
+            Self::Refused(error) | Self::Demoted(error) => error.clone(),
             Self::Garbage(true) => {
                 Error::new(Status::NotRedis, format!("{endpoint} is no Redis server{hint}"))
             }
@@ -140,6 +142,8 @@ pub(crate) struct Link<T> {
     wants_master: bool,
     /// Where it is noted that the server speaks RESP2 only.
     dialect: Arc<Dialect>,
+    /// The node of a cluster that it is.
+    node: Option<Node>,
     expected: VecDeque<Expect>,
     /// When those were asked for, how many of them at once, and by whom.
     asked: VecDeque<Batch>,
@@ -168,6 +172,7 @@ impl<T: Transport> Link<T> {
             logged_in: false,
             wants_master: endpoint.wants_master(),
             dialect: endpoint.dialect().clone(),
+            node: endpoint.node().cloned(),
             expected: VecDeque::new(),
             asked: VecDeque::new(),
             heard_of: now,
@@ -323,6 +328,11 @@ impl<T: Transport> Link<T> {
         let Some(expect) = self.expected.pop_front() else {
             return Err(LinkError::Garbage(!self.logged_in));
         };
+        if let (Some(node), Value::ServerError(error)) = (&self.node, &value)
+            && let Some(why) = node.objection(error)
+        {
+            return Err(LinkError::Demoted(why));
+        }
         let by_push =
             matches!(expect, Expect::Subscribed(_) | Expect::Dropped(_) | Expect::Left(_));
         if by_push && !matches!(value, Value::ServerError(_)) {

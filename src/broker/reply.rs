@@ -48,6 +48,8 @@ pub(crate) enum Expect {
     Followed,
     /// To a question of any kind: whatever it is.
     Question,
+    /// To a write that only the master of a slot does.
+    Guard,
 }
 
 /// Why the members were counted.
@@ -181,6 +183,7 @@ pub(super) fn read(expect: Expect, value: &Value, receivers: &mut u64) -> Result
         | Expect::Courtesy
         | Expect::Done
         | Expect::Word
+        | Expect::Guard
         | Expect::Subscribed(_)
         | Expect::Dropped(_) => Answer::Nothing,
     })
@@ -231,6 +234,7 @@ fn read_error(expect: Expect, error: &redis::ServerError) -> Result<Answer, Refu
             Ok(Answer::Said(Said::Refused { code: error.code().to_owned(), words }))
         }
         Expect::Word if error.code() == "BUSY" => Ok(Answer::Nothing),
+        Expect::Guard if is_the_masters(error.code()) => Ok(Answer::Nothing),
         Expect::ExactMembers(number) => Ok(Answer::ExactRefused(number)),
         Expect::Clients => {
             forbidden_once("CLIENT LIST", error);
@@ -251,6 +255,12 @@ fn read_error(expect: Expect, error: &redis::ServerError) -> Result<Answer, Refu
             Err(Refusal::Error(Error::new(status, text)))
         }
     }
+}
+
+/// Whether it is the master of the slot that refuses a write so: before it looks at any of that, it looks
+/// whether the slot is its own, and whether the cluster stands.
+fn is_the_masters(code: &str) -> bool {
+    matches!(code, "ASK" | "BUSY" | "MISCONF" | "NOREPLICAS" | "OOM")
 }
 
 /// The end of a sentence that tells of a refusal.

@@ -12,6 +12,7 @@ pub(crate) const LIST: &str = "+client|list";
 pub(crate) const KILL: &str = "+client|kill";
 pub(crate) const SCRIPT: &str = "+eval";
 pub(crate) const TOKEN: &str = "+incr";
+pub(crate) const GUARD: &str = "+persist";
 pub(crate) const DATABASE: &str = "+select";
 /// `NAME` stands for the lock's name, or for the start of several.
 pub(crate) const CHANNELS: &str = "&NAME*";
@@ -25,7 +26,7 @@ pub(crate) fn is_about_names(words: &str) -> bool {
 /// The rule whose lack had a command refused with these words.
 pub(super) fn missing(expect: Expect, words: &str) -> Option<&'static str> {
     match (is_about_names(words), expect) {
-        (true, Expect::Token) => Some(KEY),
+        (true, Expect::Token | Expect::Guard) => Some(KEY),
         (true, _) => Some(CHANNELS),
         (false, _) => command_rule(expect),
     }
@@ -41,6 +42,7 @@ fn command_rule(expect: Expect) -> Option<&'static str> {
         Expect::Members(_) | Expect::Followed => Some(COUNT),
         Expect::ExactMembers(_) => Some(SCRIPT),
         Expect::Token => Some(TOKEN),
+        Expect::Guard => Some(GUARD),
         Expect::Clients => Some(LIST),
         Expect::Killed => Some(KILL),
         Expect::Alive => Some(PING),

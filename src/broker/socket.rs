@@ -316,7 +316,7 @@ mod tests {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let endpoint = Endpoint::parse(&format!("redis://{address}"), &Default::default()).unwrap();
-        let [route] = endpoint.routes().unwrap().try_into().unwrap();
+        let [route] = endpoint.routes(None).unwrap().try_into().unwrap();
         let (wire, _) = Wire::dial(&endpoint, &route).unwrap();
         for seconds in [20, 11, 4] {
             let patience = Duration::from_secs(seconds);

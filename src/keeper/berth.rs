@@ -456,6 +456,7 @@ impl<T: Transport> Berth<T> {
         let reason = match error {
             LinkError::Garbage(_) | LinkError::Refused(_) => LossReason::Protocol,
             LinkError::Connect(_) | LinkError::Closed(_) => LossReason::Disconnected,
+            LinkError::Demoted(_) => LossReason::Demoted,
         };
         self.evict(reason, &error.describe(&self.endpoint, self.is_logged_in()));
     }

@@ -1,6 +1,7 @@
 //! A [`Berth`] with all it needs in production: a socket, a mutex, and the keeper that wakes it.
 
 use std::fmt;
+use std::net::SocketAddr;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -21,6 +22,8 @@ pub(crate) struct Line {
     key: usize,
     keeper: Arc<Keeper>,
     sockets: Sockets,
+    /// Where it leads, if that is an IP address.
+    address: Option<SocketAddr>,
     /// Where those who share the connection read when it was last heard of.
     heard: Option<Arc<Heard>>,
     /// Where its client counts.
@@ -129,12 +132,18 @@ impl Line {
             key: keeper.new_key(),
             keeper: keeper.clone(),
             sockets,
+            address: route.address(),
             heard,
             counters,
             core: Mutex::new(core),
         });
         keeper.adopt(&line, &line.sockets).map_err(|error| no_poll(&error))?;
         Ok(line)
+    }
+
+    /// Where it leads, if that is an IP address.
+    pub(crate) fn address(&self) -> Option<SocketAddr> {
+        self.address
     }
 
     pub(crate) fn key(&self) -> usize {

@@ -1,6 +1,7 @@
 //! What the tests with a real server need: the server, and other processes.
 #![allow(dead_code)]
 
+pub mod cluster;
 pub mod go;
 #[cfg(feature = "simulation")]
 pub mod memory;

@@ -9,7 +9,7 @@ use url::Url;
 
 use super::super::tls::Tls;
 use super::server::Server;
-use super::{Dialect, Endpoint, Login, Target, sentinel_url};
+use super::{Dialect, Endpoint, Login, Target, cluster_url, sentinel_url};
 use crate::broker::memory::Memory;
 use crate::error::{Error, Result, Status};
 use crate::options::ClientOptions;
@@ -20,7 +20,7 @@ pub(super) fn parse(url: &str, options: &ClientOptions) -> Result<Endpoint> {
     }
     let Some((scheme, rest)) = url.split_once(':') else {
         return Err(invalid(
-            "the URL has no scheme; expected redis://…, rediss://…, unix://…, redis-sentinel://… or memory://…",
+            "the URL has no scheme; expected redis://…, rediss://…, unix://…, redis-sentinel://…, redis-cluster://… or memory://…",
         ));
     };
     let kind = kind_of(scheme)?;
@@ -30,6 +30,7 @@ pub(super) fn parse(url: &str, options: &ClientOptions) -> Result<Endpoint> {
     }
     match kind {
         Kind::Sentinels => return sentinel_url::parse(url, options),
+        Kind::Cluster => return cluster_url::parse(url, options),
         Kind::Memory => return memory(url),
         Kind::Plain | Kind::Encrypted => {}
     }
@@ -111,6 +112,8 @@ enum Kind {
     Encrypted,
     /// Sentinels that know a server.
     Sentinels,
+    /// Nodes of a cluster.
+    Cluster,
     /// A broker of this process.
     Memory,
 }
@@ -120,7 +123,10 @@ fn kind_of(scheme: &str) -> Result<Kind> {
         "redis" | "valkey" | "unix" | "redis+unix" | "valkey+unix" => Ok(Kind::Plain),
         "rediss" | "valkeys" => Ok(Kind::Encrypted),
         "redis-sentinel" | "valkey-sentinel" => Ok(Kind::Sentinels),
-        "rediss-sentinel" | "valkeys-sentinel" => Err(unsupported(scheme)),
+        "redis-cluster" | "valkey-cluster" => Ok(Kind::Cluster),
+        "rediss-sentinel" | "valkeys-sentinel" | "rediss-cluster" | "valkeys-cluster" => {
+            Err(unsupported(scheme))
+        }
         "memory" => Ok(Kind::Memory),
         _ => Err(Error::new(
             Status::Unsupported,
