@@ -393,7 +393,7 @@ impl<T: Transport> Link<T> {
         if self.wants_master && tells_role && reply::is_of_replica(value) {
             return Err(LinkError::Refused(not_the_master()));
         }
-        let answer = reply::read(expect, value, &mut self.receivers);
+        let answer = reply::read(expect, value, &mut self.receivers, self.node.is_some());
         self.logged_in |= !matches!(expect, Expect::Hello | Expect::Login | Expect::Role);
         match answer {
             Ok(answer) => Ok(Frame::Answer(answer)),

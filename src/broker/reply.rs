@@ -150,9 +150,14 @@ pub(crate) enum Refusal {
 
 /// Reads the reply to a command. `receivers` carries the first of a plain ping's two counts over to
 /// the second.
-pub(super) fn read(expect: Expect, value: &Value, receivers: &mut u64) -> Result<Answer, Refusal> {
+pub(super) fn read(
+    expect: Expect,
+    value: &Value,
+    receivers: &mut u64,
+    in_cluster: bool,
+) -> Result<Answer, Refusal> {
     if let Value::ServerError(error) = value {
-        return read_error(expect, error);
+        return read_error(expect, error, in_cluster);
     }
     let members = || members_of(value).ok_or(Refusal::Nonsense);
     Ok(match expect {
@@ -211,16 +216,15 @@ pub(super) fn knows_resp2_only(value: &Value) -> bool {
     match (error.kind(), error.code()) {
         (_, "NOPROTO") => true,
         (Some(ServerErrorKind::NoPerm), _) => true,
-        _ => is_unknown(error.details().unwrap_or_default()),
+        _ => is_unknown(error),
     }
 }
 
-/// Redis writes it small; others that speak its protocol do not.
-fn is_unknown(details: &str) -> bool {
-    details.to_ascii_lowercase().starts_with("unknown command")
-}
-
-fn read_error(expect: Expect, error: &redis::ServerError) -> Result<Answer, Refusal> {
+fn read_error(
+    expect: Expect,
+    error: &redis::ServerError,
+    in_cluster: bool,
+) -> Result<Answer, Refusal> {
     let status = match (error.kind(), error.code()) {
         (_, "WRONGPASS" | "NOAUTH") => Status::Auth,
         (Some(ServerErrorKind::NoPerm), _) => Status::Denied,
@@ -246,15 +250,24 @@ fn read_error(expect: Expect, error: &redis::ServerError) -> Result<Answer, Refu
         }
         Expect::Hello | Expect::Login => Err(Refusal::Error(login_failure(expect, status, error))),
         Expect::Token if matches!(error.code(), "WRONGTYPE" | "ERR") => Err(no_counter()),
+        Expect::Subscribed(_) if in_cluster && is_unknown(error) => {
+            let text = "the server has no sharded channels, which Redis 7.0 and newer have";
+            Err(Refusal::Error(Error::new(Status::Unsupported, text)))
+        }
         _ => {
             let words = error.details().unwrap_or_default();
             let mut text = format!("the server says: {} {words}", error.code());
             if status == Status::Denied {
-                text.push_str(&missing_rule(expect, words));
+                text.push_str(&missing_rule(expect, words, in_cluster));
             }
             Err(Refusal::Error(Error::new(status, text)))
         }
     }
+}
+
+fn is_unknown(error: &redis::ServerError) -> bool {
+    // Redis writes it small; others that speak its protocol do not.
+    error.details().unwrap_or_default().to_ascii_lowercase().starts_with("unknown command")
 }
 
 /// Whether it is the master of the slot that refuses a write so: before it looks at any of that, it looks
@@ -264,8 +277,8 @@ fn is_the_masters(code: &str) -> bool {
 }
 
 /// The end of a sentence that tells of a refusal.
-fn missing_rule(expect: Expect, words: &str) -> String {
-    let rule = rule::missing(expect, words);
+fn missing_rule(expect: Expect, words: &str, in_cluster: bool) -> String {
+    let rule = rule::missing(expect, words, in_cluster);
     rule.map(|rule| format!(" (missing rule: {rule})")).unwrap_or_default()
 }
 
@@ -284,12 +297,12 @@ fn forbidden_once(what: &str, error: &redis::ServerError) {
 fn login_failure(expect: Expect, status: Status, error: &redis::ServerError) -> Error {
     let details = error.details().unwrap_or_default();
     let busy = details.starts_with("max number of clients");
-    let unknown = is_unknown(details);
+    let unknown = is_unknown(error);
     let refused = details.starts_with("AUTH ") || details.starts_with("invalid password");
     match status {
         Status::Auth => Error::new(status, "the server does not accept the user or the password"),
         Status::Denied => {
-            let rule = missing_rule(expect, details);
+            let rule = missing_rule(expect, details, false);
             Error::new(status, format!("the server denies this user the login commands{rule}"))
         }
         Status::Server if busy => Error::new(status, "the server has no room for another client"),

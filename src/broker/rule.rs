@@ -18,13 +18,29 @@ pub(crate) const DATABASE: &str = "+select";
 pub(crate) const CHANNELS: &str = "&NAME*";
 pub(crate) const KEY: &str = "~NAME*-fence";
 
+/// What takes the place of some of these in a cluster. A name that has braces itself may need others.
+const IN_CLUSTER: [(&str, &str); 6] = [
+    (SUBSCRIBE, "+ssubscribe"),
+    (UNSUBSCRIBE, "+sunsubscribe"),
+    (PUBLISH, "+spublish"),
+    (COUNT, "+pubsub|shardnumsub"),
+    (CHANNELS, "&NAME* &{NAME*}~*"),
+    (KEY, "~{NAME*}~fence"),
+];
+
 /// Whether a refusal is about a channel or key, and not about the command itself.
 pub(crate) fn is_about_names(words: &str) -> bool {
     words.contains("access")
 }
 
 /// The rule whose lack had a command refused with these words.
-pub(super) fn missing(expect: Expect, words: &str) -> Option<&'static str> {
+pub(super) fn missing(expect: Expect, words: &str, in_cluster: bool) -> Option<&'static str> {
+    let rule = missing_of_one(expect, words)?;
+    let other = IN_CLUSTER.iter().find(|(plain, _)| in_cluster && *plain == rule);
+    Some(other.map_or(rule, |(_, sharded)| sharded))
+}
+
+fn missing_of_one(expect: Expect, words: &str) -> Option<&'static str> {
     match (is_about_names(words), expect) {
         (true, Expect::Token | Expect::Guard) => Some(KEY),
         (true, _) => Some(CHANNELS),

@@ -160,3 +160,41 @@ fn what_is_not_there_is_refused() {
     let error = away.acquire(wait(Duration::from_millis(300))).unwrap_err();
     assert_eq!(error.status(), Status::Unreachable, "{error}");
 }
+
+/// The rule that `docs/cluster.md` gives, and what is said where a part of it is missing.
+#[test]
+fn a_user_with_the_documented_rule() {
+    let cluster = Cluster::common();
+    let page = include_str!("../../docs/cluster.md");
+    let line = page.lines().find(|line| line.starts_with("ACL SETUSER portalock")).unwrap();
+    let set = |user: &str, without: &str| {
+        let rule = line.replace("portalock", user);
+        let words: Vec<_> = rule.split(' ').filter(|word| *word != without).collect();
+        cluster.nodes.iter().for_each(|node| node.run(&words));
+        cluster.url().replace("//", &format!("//{user}:secret@"))
+    };
+    let url = set("whole", "");
+    for name in ["jobs", "jobs{1}", "jobs{"] {
+        let holder = fenced_lock(&url, name);
+        holder.acquire(wait(LONG)).unwrap_or_else(|error| panic!("{name}: {error}"));
+        holder.verify(LONG).unwrap();
+        let next = fenced_lock(&url, name);
+        assert_eq!(next.try_acquire().unwrap_err().status(), Status::Locked);
+        client(&url).reap_silent(name, LONG).unwrap();
+        holder.release_wait(LONG).unwrap();
+        next.acquire(wait(LONG)).unwrap();
+    }
+    let rules = ["+ssubscribe", "+spublish", "+pubsub|shardnumsub", "+persist", "+incr"];
+    for (at, rule) in rules.into_iter().enumerate() {
+        let url = set(&format!("part{at}"), rule);
+        let lock = fenced_lock(&url, "jobs-part");
+        // To publish is what a lock that nobody else wants does not need.
+        let refused = lock.acquire(wait(Duration::from_millis(500))).err();
+        let error = refused.or_else(|| client(&url).holders("jobs-part", LONG).err()).unwrap();
+        assert_eq!(error.status(), Status::Denied, "{rule}: {error}");
+        assert!(error.message().contains(&format!("missing rule: {rule}")), "{rule}: {error}");
+    }
+    let error = client(&set("blind", "+cluster|slots")).ping(LONG).unwrap_err();
+    assert_eq!(error.status(), Status::Denied, "{error}");
+    assert!(error.message().contains("+cluster|slots"), "{error}");
+}
