@@ -40,6 +40,8 @@ pub(crate) struct Acquire {
     begun: Stamp,
     /// Which of the server's addresses to try next.
     turn: usize,
+    /// Whether it is known that each connection takes two, for the server speaks RESP2 only.
+    resp2: bool,
     /// How often it may still go on at once where a cluster sends it elsewhere.
     hops: u8,
     /// The kind of trouble that was reported last.
@@ -122,6 +124,7 @@ impl Acquire {
             pursuit,
             begun: Stamp::draw(),
             turn: 0,
+            resp2: shared.client.speaks_resp2(),
             hops: if shared.client.hops() { HOPS } else { 0 },
             trouble: None,
             seen: 0,
@@ -230,6 +233,11 @@ impl Acquire {
     }
 
     fn failed(&mut self, failure: Failure) -> Next {
+        if !self.resp2 && self.shared.client.speaks_resp2() {
+            // This, or another, has found it out: there is another way to try.
+            self.resp2 = true;
+            return Next::Retry(Instant::now());
+        }
         self.report(&failure.error);
         self.shared.client.distrust();
         self.pursuit.failed(failure.error, failure.at_once, Instant::now())

@@ -250,8 +250,16 @@ impl Client {
         let left = until.saturating_duration_since(Instant::now());
         for route in self.shared.routes_within(slot, left)? {
             let endpoint = self.shared.endpoint.at(&route);
-            let opened = Dialogue::open(&endpoint, &route, until);
-            match opened.and_then(|mut dialogue| self.hear_out(&mut dialogue, talk)) {
+            let attempt = || {
+                let mut dialogue = Dialogue::open(&endpoint, &route, until)?;
+                self.hear_out(&mut dialogue, &talk)
+            };
+            let resp2 = self.shared.speaks_resp2();
+            let outcome = match attempt() {
+                Err(_) if !resp2 && self.shared.speaks_resp2() => attempt(),
+                outcome => outcome,
+            };
+            match outcome {
                 Ok(result) => return Ok(result),
                 Err(error) => failure = Some(error),
             }
@@ -329,6 +337,11 @@ impl Shared {
         if let Some(events) = self.events.get() {
             events.forget(tag);
         }
+    }
+
+    /// Whether it is known that the server speaks RESP2 only.
+    pub(crate) fn speaks_resp2(&self) -> bool {
+        self.endpoint.dialect().is_resp2()
     }
 
     pub(crate) fn connect_timeout(&self) -> Duration {

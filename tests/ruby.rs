@@ -61,6 +61,11 @@ fn a_client_counts_what_it_does() {
 }
 
 #[test]
+fn no_server_is_needed_for_a_broker_in_memory() {
+    passes("test_memory.rb");
+}
+
+#[test]
 fn events_come_in_any_number() {
     passes("test_events.rb");
 }

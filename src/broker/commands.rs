@@ -13,6 +13,14 @@ use crate::protocol::Names;
 pub(super) const EXACT_PING: &str = "redis.call('PUBLISH', ARGV[1], ARGV[2]) \
                           return redis.call('PUBSUB', 'NUMSUB', ARGV[1])";
 
+/// Which of two connections a command goes by, where the server speaks RESP2 only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Side {
+    /// The one that follows channels and bears the name: it is what others see, and end.
+    Channels,
+    /// The other.
+    Rest,
+}
 /// The same in a cluster.
 const EXACT_SHARD_PING: &str = "redis.call('SPUBLISH', ARGV[1], ARGV[2]) \
                                 return redis.call('PUBSUB', 'SHARDNUMSUB', ARGV[1])";
@@ -22,6 +30,8 @@ const EXACT_SHARD_PING: &str = "redis.call('SPUBLISH', ARGV[1], ARGV[2]) \
 pub(crate) struct Commands {
     pub(super) bytes: Vec<u8>,
     pub(super) expected: VecDeque<Expect>,
+    /// Where each of them goes, and where in the bytes it ends.
+    pub(super) ends: Vec<(Side, usize)>,
     /// How many of them are health checks.
     pub(super) checks: u64,
     /// In a cluster, a key in the slot that they are about.
@@ -50,8 +60,13 @@ impl Commands {
     }
 
     fn push(&mut self, expect: Expect, command: &redis::Cmd) {
+        self.push_to(Side::Rest, expect, command);
+    }
+
+    fn push_to(&mut self, side: Side, expect: Expect, command: &redis::Cmd) {
         command.write_packed_command(&mut self.bytes);
         self.expected.push_back(expect);
+        self.ends.push((side, self.bytes.len()));
     }
 
     /// Protocol, login, database, and who we are.
@@ -67,8 +82,37 @@ impl Commands {
         if endpoint.login.db != 0 {
             self.push(Expect::Login, cmd("SELECT").arg(endpoint.login.db));
         }
+        self.introduce();
+    }
+
+    /// The same for two connections of RESP2.
+    pub(super) fn login_twice(&mut self, endpoint: &Endpoint) {
+        self.authenticate(Side::Rest, endpoint);
+        if endpoint.login.db != 0 {
+            self.push(Expect::Login, cmd("SELECT").arg(endpoint.login.db));
+        }
+        if endpoint.wants_master() {
+            self.push(Expect::Role, &cmd("ROLE"));
+        }
+        self.authenticate(Side::Channels, endpoint);
+        self.introduce();
+    }
+
+    fn authenticate(&mut self, side: Side, endpoint: &Endpoint) {
+        let (user, password) = (&endpoint.login.user, &endpoint.login.password);
+        if user.is_none() && password.is_none() {
+            return;
+        }
+        let mut auth = cmd("AUTH");
+        // Redis 5 and older know no users.
+        auth.arg(user).arg(password.as_deref().unwrap_or_default());
+        self.push_to(side, Expect::Login, &auth);
+    }
+
+    fn introduce(&mut self) {
         for (key, value) in [("LIB-NAME", "portalock"), ("LIB-VER", env!("CARGO_PKG_VERSION"))] {
-            self.push(Expect::Courtesy, cmd("CLIENT").arg("SETINFO").arg(key).arg(value));
+            let info = cmd("CLIENT").arg("SETINFO").arg(key).arg(value).to_owned();
+            self.push_to(Side::Channels, Expect::Courtesy, &info);
         }
     }
 
@@ -93,7 +137,7 @@ impl Commands {
     pub(crate) fn follow(&mut self, channels: &[&str]) {
         let count = channels.len() as u8;
         let subscribe = self.dialect("SUBSCRIBE", "SSUBSCRIBE");
-        self.push(Expect::Subscribed(count), cmd(subscribe).arg(channels));
+        self.push_to(Side::Channels, Expect::Subscribed(count), cmd(subscribe).arg(channels));
     }
 
     /// Draws a fencing token.
@@ -105,12 +149,12 @@ impl Commands {
     pub(crate) fn leave(&mut self, channels: &[&str], farewell: &[u8]) {
         let count = channels.len() as u8;
         let unsubscribe = self.dialect("UNSUBSCRIBE", "SUNSUBSCRIBE");
-        self.push(Expect::Left(count), cmd(unsubscribe).arg(channels));
+        self.push_to(Side::Channels, Expect::Left(count), cmd(unsubscribe).arg(channels));
         self.publish(Expect::Courtesy, channels[1], farewell);
     }
 
     fn set_name(&mut self, expect: Expect, name: &str) {
-        self.push(expect, cmd("CLIENT").arg("SETNAME").arg(name));
+        self.push_to(Side::Channels, expect, cmd("CLIENT").arg("SETNAME").arg(name));
     }
 
     /// Counts the members of a channel.
@@ -133,7 +177,7 @@ impl Commands {
     /// Gives a response channel up.
     pub(crate) fn drop_response(&mut self, response: &str) {
         let unsubscribe = self.dialect("UNSUBSCRIBE", "SUNSUBSCRIBE");
-        self.push(Expect::Dropped(1), cmd(unsubscribe).arg(response));
+        self.push_to(Side::Channels, Expect::Dropped(1), cmd(unsubscribe).arg(response));
     }
 
     /// Publishes ping `number` and counts beside it.
@@ -162,6 +206,11 @@ impl Commands {
         self.push(Expect::Killed, kill.to_owned().arg("TYPE").arg("pubsub"));
     }
 
+    /// Answers a ping that wants the answer on a channel that is not the lock's: a refusal says nothing of us.
+    pub(crate) fn pong_elsewhere(&mut self, response: &str, payload: &[u8]) {
+        self.publish(Expect::Courtesy, response, payload);
+    }
+
     /// Answers a ping.
     pub(crate) fn pong(&mut self, response: &str, payload: &[u8]) {
         self.publish(Expect::Word, response, payload);
@@ -182,7 +231,7 @@ impl Commands {
 
     /// Asks for a sign of life.
     pub(crate) fn alive(&mut self) {
-        self.push(Expect::Alive, &cmd("PING"));
+        self.push_to(Side::Channels, Expect::Alive, &cmd("PING"));
     }
 
     fn publish(&mut self, expect: Expect, channel: &str, payload: &[u8]) {

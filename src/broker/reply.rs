@@ -15,6 +15,8 @@ pub(crate) enum Expect {
     Hello,
     /// To what belongs to the login as well: the database.
     Login,
+    /// Whether the server is a master, where the handshake has not told.
+    Role,
     /// To a command whose failure changes nothing.
     Courtesy,
     /// To a command that has to work.
@@ -182,6 +184,7 @@ pub(super) fn read(
         Expect::Hello if !matches!(value, Value::Map(_)) => return Err(Refusal::Nonsense),
         Expect::Hello
         | Expect::Login
+        | Expect::Role
         | Expect::Courtesy
         | Expect::Done
         | Expect::Word
@@ -191,15 +194,35 @@ pub(super) fn read(
     })
 }
 
-/// Whether the answer to the handshake says that the server is a replica.
+/// Whether the answer to the handshake, or to `ROLE`, says that the server is a replica.
 pub(super) fn is_of_replica(value: &Value) -> bool {
-    let Value::Map(fields) = value else {
+    let says = |value: &Value, word: &str| text_of(value).is_some_and(|text| text == word);
+    let is_replica = |value: &Value| says(value, "replica") || says(value, "slave");
+    match value {
+        Value::Map(fields) => {
+            fields.iter().any(|(key, role)| says(key, "role") && is_replica(role))
+        }
+        Value::Array(items) => items.first().is_some_and(is_replica),
+        _ => false,
+    }
+}
+
+/// Whether the answer to the handshake says that there is none: the server is older than RESP3, or was told not
+/// to speak it, or not with this user.
+pub(super) fn knows_resp2_only(value: &Value) -> bool {
+    let Value::ServerError(error) = value else {
         return false;
     };
-    let says = |value: &Value, word: &str| text_of(value).is_some_and(|text| text == word);
-    fields
-        .iter()
-        .any(|(key, value)| says(key, "role") && (says(value, "replica") || says(value, "slave")))
+    match (error.kind(), error.code()) {
+        (_, "NOPROTO") => true,
+        (Some(ServerErrorKind::NoPerm), _) => true,
+        _ => is_unknown(error.details().unwrap_or_default()),
+    }
+}
+
+/// Redis writes it small; others that speak its protocol do not.
+fn is_unknown(details: &str) -> bool {
+    details.to_ascii_lowercase().starts_with("unknown command")
 }
 
 fn read_error(
@@ -214,7 +237,7 @@ fn read_error(
         _ => Status::Server,
     };
     match expect {
-        Expect::Courtesy => Ok(Answer::Nothing),
+        Expect::Courtesy | Expect::Role => Ok(Answer::Nothing),
         Expect::Question => {
             let words = error.details().unwrap_or_default().to_owned();
             Ok(Answer::Said(Said::Refused { code: error.code().to_owned(), words }))
@@ -232,7 +255,7 @@ fn read_error(
         }
         Expect::Hello | Expect::Login => Err(Refusal::Error(login_failure(expect, status, error))),
         Expect::Token if matches!(error.code(), "WRONGTYPE" | "ERR") => Err(no_counter()),
-        Expect::Subscribed(_) if in_cluster && is_unknown(error) => {
+        Expect::Subscribed(_) if in_cluster && is_unknown(error.details().unwrap_or_default()) => {
             let text = "the server has no sharded channels, which Redis 7.0 and newer have";
             Err(Refusal::Error(Error::new(Status::Unsupported, text)))
         }
@@ -245,11 +268,6 @@ fn read_error(
             Err(Refusal::Error(Error::new(status, text)))
         }
     }
-}
-
-fn is_unknown(error: &redis::ServerError) -> bool {
-    // Redis writes it small; others that speak its protocol do not.
-    error.details().unwrap_or_default().to_ascii_lowercase().starts_with("unknown command")
 }
 
 /// Whether it is the master of the slot that refuses a write so: before it looks at any of that, it looks
@@ -279,7 +297,7 @@ fn forbidden_once(what: &str, error: &redis::ServerError) {
 fn login_failure(expect: Expect, status: Status, error: &redis::ServerError) -> Error {
     let details = error.details().unwrap_or_default();
     let busy = details.starts_with("max number of clients");
-    let unknown = is_unknown(error);
+    let unknown = is_unknown(details);
     let refused = details.starts_with("AUTH ") || details.starts_with("invalid password");
     match status {
         Status::Auth => Error::new(status, "the server does not accept the user or the password"),

@@ -187,7 +187,12 @@ impl Tenant {
             }
             Output::Count => commands.count(Members::Now, names.channel()),
             Output::Pong { to, answer } => {
-                commands.pong(&names.response_channel(&to), &self.pong(answer));
+                let (channel, payload) = (names.response_channel(&to), self.pong(answer));
+                match to {
+                    ReplyTo::Token(_) => commands.pong(&channel, &payload),
+                    // Whoever may ping may name any channel, one that we have no right to among them.
+                    ReplyTo::Name(_) => commands.pong_elsewhere(&channel, &payload),
+                }
             }
             Output::Granted => self.claim.granted(commands, &names.fence_key()),
             Output::Queued { ahead } => self.claim.tell(Verdict::Queued(ahead)),

@@ -128,6 +128,20 @@ fn who_follows_a_plain_channel_of_the_node_is_left_alone() {
     assert!(plain.is_held() && sharded.is_held(), "they are on other channels");
 }
 
+/// Whoever may ping may ask for the answer in a slot of another node: that costs nobody a lock.
+#[test]
+fn a_ping_that_wants_its_answer_at_another_node_is_left_unanswered() {
+    let cluster = Cluster::common();
+    let home = cluster.home_of("asked");
+    let elsewhere = cluster.name_at((home + 1) % 3, "elsewhere");
+    let holder = lone_lock(&cluster.url(), "asked");
+    holder.acquire(wait(LONG)).unwrap();
+    let ping = format!("{{\"message\":\"ping\",\"response_channel\":\"{elsewhere}\"}}");
+    assert_eq!(cluster.nodes[home].run::<u64>(&["SPUBLISH", "asked", &ping]), 1);
+    holder.verify(LONG).unwrap();
+    holder.release().unwrap();
+}
+
 #[test]
 fn what_is_not_there_is_refused() {
     let cluster = Cluster::common();

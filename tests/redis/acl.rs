@@ -290,6 +290,23 @@ fn a_user_that_only_looks_cannot_lock() {
     assert_eq!(error.status(), Status::Denied, "{error}");
 }
 
+/// Whoever may ping may ask for the answer on any channel: that we have no right to it costs nobody a lock.
+#[test]
+fn a_ping_that_wants_its_answer_elsewhere_is_left_unanswered() {
+    let stage = Stage::new(&documented_user("portalock"));
+    let (holder, waiter) = (lock(&stage.client, "jobs"), lock(&stage.client, "jobs"));
+    holder.acquire(wait(3_000)).unwrap();
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| waiter.acquire(wait(10_000)));
+        assert!(wait_until(LONG, || stage.server.members("jobs") == 2));
+        let ping = "{\"message\":\"ping\",\"response_channel\":\"somewhere else\"}";
+        assert_eq!(stage.server.run::<u64>(&["PUBLISH", "jobs", ping]), 2);
+        holder.verify(LONG).unwrap();
+        holder.release().unwrap();
+        waiting.join().unwrap().unwrap();
+    });
+}
+
 #[test]
 fn another_database_than_the_first_takes_a_rule() {
     let mut words = documented_user("portalock");

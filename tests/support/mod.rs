@@ -3,6 +3,8 @@
 
 pub mod cluster;
 pub mod go;
+#[cfg(feature = "simulation")]
+pub mod memory;
 pub mod netns;
 pub mod peers;
 pub mod program;
@@ -28,12 +30,21 @@ pub struct Server {
     /// The words that start another program, such as one that enters a namespace.
     before: Vec<String>,
     password: Option<String>,
+    /// The name of the broker in memory that stands in for it.
+    in_memory: Option<String>,
 }
 
 impl Server {
     /// One with no settings of its own.
     pub fn start() -> Self {
-        Self::with(&[])
+        let mut server = Self::new(&[], &[]);
+        #[cfg(feature = "simulation")]
+        if std::env::var_os("PORTALOCK_IN_MEMORY").is_some() {
+            server.in_memory = Some(memory::serve(&server.socket()));
+            return server;
+        }
+        server.begin();
+        server
     }
 
     /// One with further arguments, such as `["requirepass", "secret"]` in pairs.
@@ -43,26 +54,38 @@ impl Server {
 
     /// One that is started by another program, which is given as the words before its own.
     pub fn under(before: &[&str], settings: &[(&str, &str)]) -> Self {
+        let mut server = Self::new(before, settings);
+        server.begin();
+        server
+    }
+
+    fn new(before: &[&str], settings: &[(&str, &str)]) -> Self {
         let args = settings.iter().flat_map(|(key, value)| {
             let words = value.split(' ').map(str::to_owned);
             std::iter::once(format!("--{key}")).chain(words)
         });
         let password = settings.iter().find(|(key, _)| *key == "requirepass");
-        let mut server = Self {
+        Self {
             child: None,
             port: 0,
             dir: TempDir::new().unwrap(),
             args: args.collect(),
             before: before.iter().map(|word| (*word).to_owned()).collect(),
             password: password.map(|(_, value)| (*value).to_owned()),
-        };
-        for _ in 0..20 {
-            server.port = free_port();
-            if server.launch() {
-                return server;
-            }
+            in_memory: None,
         }
-        panic!("no redis-server could be started");
+    }
+
+    fn begin(&mut self) {
+        let comes_up = |_| {
+            self.port = free_port();
+            self.launch()
+        };
+        assert!((0..20).any(comes_up), "no redis-server could be started");
+    }
+
+    fn must_be_a_process(&self) {
+        assert!(self.in_memory.is_none(), "a broker in memory is no process and has no port");
     }
 
     fn launch(&mut self) -> bool {
@@ -97,20 +120,27 @@ impl Server {
 
     fn admin_url(&self) -> String {
         let password = self.password.as_deref().map(|p| format!("?pass={p}")).unwrap_or_default();
+        if self.in_memory.is_some() {
+            return format!("unix://{}?protocol=resp3", self.socket().display());
+        }
         format!("unix://{}{password}", self.socket().display())
     }
 
     /// Over the unix socket.
     pub fn url(&self) -> String {
-        format!("unix://{}", self.socket().display())
+        if let Some(name) = &self.in_memory {
+            return format!("memory://{name}");
+        }
+        format!("unix://{}{}", self.socket().display(), wanted_protocol())
     }
 
     /// Over TCP.
     pub fn tcp_url(&self) -> String {
-        format!("redis://127.0.0.1:{}", self.port)
+        format!("redis://127.0.0.1:{}{}", self.port(), wanted_protocol())
     }
 
     pub fn port(&self) -> u16 {
+        self.must_be_a_process();
         self.port
     }
 
@@ -123,6 +153,7 @@ impl Server {
     }
 
     pub fn pid(&self) -> i32 {
+        self.must_be_a_process();
         self.child.as_ref().map_or(0, |child| child.id() as i32)
     }
 
@@ -181,6 +212,11 @@ impl Server {
     }
 
     pub fn kill(&mut self) {
+        self.must_be_a_process();
+        self.end();
+    }
+
+    fn end(&mut self) {
         if let Some(mut child) = self.child.take() {
             let _ = child.kill();
             let _ = child.wait();
@@ -205,7 +241,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        self.kill();
+        self.end();
     }
 }
 
@@ -217,6 +253,14 @@ pub fn die_with_parent(command: &mut Command) {
             libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
             Ok(())
         });
+    }
+}
+
+/// Has the tests go by two connections of RESP2 where that is asked for.
+fn wanted_protocol() -> &'static str {
+    match std::env::var_os("PORTALOCK_RESP2") {
+        Some(_) => "?protocol=resp2",
+        None => "",
     }
 }
 

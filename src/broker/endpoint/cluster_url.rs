@@ -35,8 +35,8 @@ pub(super) fn parse(url: &str, options: &ClientOptions) -> Result<Endpoint> {
         host => url::parse(&format!("redis://{login}{host}"), options),
     };
     let seeds = hosts.split(',').map(node).collect::<Result<Vec<_>>>()?;
-    let login = seeds[0].login.clone();
-    Ok(Endpoint { target: Target::Cluster(Arc::new(Cluster::new(seeds))), login, tls: None })
+    let first = seeds[0].clone();
+    Ok(first.with(Target::Cluster(Arc::new(Cluster::new(seeds)))))
 }
 
 #[cfg(test)]

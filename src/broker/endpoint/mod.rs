@@ -2,6 +2,7 @@
 
 mod cluster;
 mod cluster_url;
+mod dialect;
 mod sentinel;
 mod sentinel_url;
 mod server;
@@ -15,6 +16,7 @@ use std::sync::Arc;
 
 use cluster::Cluster;
 pub(super) use cluster::Node;
+pub(crate) use dialect::Dialect;
 pub(crate) use sentinel::{Attendance, Doubt, Sentinels};
 use server::Server;
 pub(crate) use vigil::Ear;
@@ -30,6 +32,7 @@ pub(crate) struct Endpoint {
     target: Target,
     pub(super) login: Login,
     tls: Option<Tls>,
+    dialect: Arc<Dialect>,
 }
 
 /// Who logs in, and into which database.
@@ -93,6 +96,11 @@ impl Endpoint {
         url::parse(url, options)
     }
 
+    /// Which protocol it is spoken to in, which connections may find out.
+    pub(crate) fn dialect(&self) -> &Arc<Dialect> {
+        &self.dialect
+    }
+
     /// The name of the user that logs in.
     pub(crate) fn user(&self) -> &str {
         self.login.user.as_deref().unwrap_or("default")
@@ -153,7 +161,7 @@ impl Endpoint {
             }
             _ => return self.clone(),
         };
-        Arc::new(Self { target, login: self.login.clone(), tls: self.tls.clone() })
+        Arc::new(self.with(target))
     }
 
     /// The cluster that is to be asked where a slot is, if any.
@@ -175,8 +183,12 @@ impl Endpoint {
 
     /// The same login at another server.
     fn with_server(&self, server: Server) -> Self {
-        let target = Target::Server(server);
-        Self { target, login: self.login.clone(), tls: self.tls.clone() }
+        self.with(Target::Server(server))
+    }
+
+    fn with(&self, target: Target) -> Self {
+        let (login, tls) = (self.login.clone(), self.tls.clone());
+        Self { target, login, tls, dialect: self.dialect.clone() }
     }
 
     /// The host, where it is one server that has one.

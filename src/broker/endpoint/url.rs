@@ -1,12 +1,15 @@
 //! Reads URLs.
 
+use std::borrow::Cow;
+use std::sync::Arc;
+
 use percent_encoding::percent_decode_str;
 use redis::{ConnectionAddr, IntoConnectionInfo};
 use url::Url;
 
 use super::super::tls::Tls;
 use super::server::Server;
-use super::{Endpoint, Login, Target, cluster_url, sentinel_url};
+use super::{Dialect, Endpoint, Login, Target, cluster_url, sentinel_url};
 use crate::broker::memory::Memory;
 use crate::error::{Error, Result, Status};
 use crate::options::ClientOptions;
@@ -59,7 +62,18 @@ pub(super) fn parse(url: &str, options: &ClientOptions) -> Result<Endpoint> {
         db: settings.db(),
     };
     let tls = encrypted.then(|| Tls::load(&options.tls)).transpose()?;
-    Ok(Endpoint { target: Target::Server(server), login, tls })
+    let dialect = Arc::new(dialect_of(&plain));
+    Ok(Endpoint { target: Target::Server(server), login, tls, dialect })
+}
+
+/// The crate takes RESP2 where nothing is said.
+fn dialect_of(url: &str) -> Dialect {
+    let is_resp2 =
+        |(key, value): (Cow<str>, Cow<str>)| key == "protocol" && matches!(&*value, "2" | "resp2");
+    match Url::parse(url).is_ok_and(|url| url.query_pairs().any(is_resp2)) {
+        true => Dialect::resp2_only(),
+        false => Dialect::default(),
+    }
 }
 
 /// `memory://name`, and nothing besides.
@@ -85,6 +99,7 @@ fn memory(url: &str) -> Result<Endpoint> {
         target: Target::Memory(Memory::named(&name)?),
         login: Login::default(),
         tls: None,
+        dialect: Arc::default(),
     })
 }
 

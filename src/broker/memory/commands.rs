@@ -4,7 +4,7 @@ use redis_protocol::resp3::types::OwnedFrame as Frame;
 
 use super::super::commands::EXACT_PING;
 use super::resp::{bulk, error, list, map, number, ok, push, simple};
-use super::state::State;
+use super::state::{Session, State};
 
 impl State {
     /// Executes one command, in one step.
@@ -42,8 +42,12 @@ impl State {
                 ok()
             }
             (b"CLIENT", [b"SETINFO", _, _]) => ok(),
-            (b"CLIENT", [b"LIST", b"TYPE", b"pubsub"]) => bulk(self.subscribers()),
-            (b"CLIENT", [b"KILL", b"ID", client, b"TYPE", b"pubsub"]) => self.kill(client),
+            (b"CLIENT", [b"LIST"]) => bulk(self.list(|_| true)),
+            (b"CLIENT", [b"LIST", b"TYPE", b"pubsub"]) => bulk(self.list(Session::is_subscribed)),
+            (b"CLIENT", [b"KILL", b"ID", client]) => self.kill(client, |_| true),
+            (b"CLIENT", [b"KILL", b"ID", client, b"TYPE", b"pubsub"]) => {
+                self.kill(client, Session::is_subscribed)
+            }
             (b"INFO", _) => bulk(format!("connected_clients:{}\r\n", self.sessions.len())),
             // It has no settings, and everybody may do everything.
             (b"CONFIG", [b"GET", _]) => map([]),
@@ -102,20 +106,20 @@ impl State {
     }
 
     /// In the form of `CLIENT LIST`.
-    fn subscribers(&self) -> String {
-        let subscribed = self.sessions.iter().filter(|(_, session)| !session.channels.is_empty());
-        let line = |(id, session): (&u64, &super::state::Session)| {
+    fn list(&self, which: impl Fn(&Session) -> bool) -> String {
+        let listed = self.sessions.iter().filter(|(_, session)| which(session));
+        let line = |(id, session): (&u64, &Session)| {
             let name = String::from_utf8_lossy(&session.name);
             format!("id={id} name={name} sub={}\n", session.channels.len())
         };
-        subscribed.map(line).collect()
+        listed.map(line).collect()
     }
 
-    fn kill(&mut self, client: &[u8]) -> Frame {
+    fn kill(&mut self, client: &[u8], which: impl Fn(&Session) -> bool) -> Frame {
         let id = std::str::from_utf8(client).ok().and_then(|id| id.parse().ok());
         let session = id.and_then(|id| Some((id, self.sessions.get(&id)?)));
         match session {
-            Some((id, session)) if !session.channels.is_empty() => {
+            Some((id, session)) if which(session) => {
                 self.remove(id);
                 number(1)
             }

@@ -5,6 +5,8 @@
 //! waits for this one in the same way.
 
 mod commands;
+#[cfg(feature = "simulation")]
+mod door;
 mod known;
 mod resp;
 mod state;
@@ -15,6 +17,8 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
+#[cfg(feature = "simulation")]
+pub use door::Door;
 use state::State;
 
 use super::socket::OwnSocket;

@@ -4,12 +4,13 @@ use redis_protocol::resp3::decode::complete::decode;
 use redis_protocol::resp3::encode::complete::encode;
 use redis_protocol::resp3::types::{OwnedFrame as Frame, Resp3Frame};
 
-/// Takes the first whole command off; `Err` if these bytes are none.
-pub(super) fn take_command(bytes: &mut Vec<u8>) -> Result<Option<Vec<Vec<u8>>>, ()> {
+type Words = Vec<Vec<u8>>;
+
+/// The first whole command, and how many bytes it takes; `Err` if these bytes are none.
+pub(super) fn read_command(bytes: &[u8]) -> Result<Option<(Words, usize)>, ()> {
     let Some((frame, length)) = decode(bytes).map_err(drop)? else {
         return Ok(None);
     };
-    bytes.drain(..length);
     let Frame::Array { data, .. } = frame else {
         return Err(());
     };
@@ -17,7 +18,8 @@ pub(super) fn take_command(bytes: &mut Vec<u8>) -> Result<Option<Vec<Vec<u8>>>, 
         Frame::BlobString { data, .. } => Ok(data),
         _ => Err(()),
     };
-    data.into_iter().map(word).collect::<Result<_, _>>().map(Some)
+    let words: Result<_, _> = data.into_iter().map(word).collect();
+    Ok(Some((words?, length)))
 }
 
 /// Appends a frame.

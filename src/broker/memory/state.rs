@@ -54,12 +54,20 @@ impl State {
             return false;
         };
         session.heard.extend_from_slice(bytes);
-        while let Some(session) = self.sessions.get_mut(&id) {
-            match resp::take_command(&mut session.heard) {
-                Ok(Some(words)) => self.execute(id, &words),
+        let heard = std::mem::take(&mut session.heard);
+        let mut at = 0;
+        while self.sessions.contains_key(&id) {
+            match resp::read_command(&heard[at..]) {
+                Ok(Some((words, length))) => {
+                    at += length;
+                    self.execute(id, &words);
+                }
                 Ok(None) => break,
                 Err(()) => self.remove(id),
             }
+        }
+        if let Some(session) = self.sessions.get_mut(&id) {
+            session.heard = heard[at..].to_vec();
         }
         for touched in std::mem::take(&mut self.touched) {
             self.deliver(touched);
@@ -111,6 +119,10 @@ impl State {
 }
 
 impl Session {
+    pub(super) fn is_subscribed(&self) -> bool {
+        !self.channels.is_empty()
+    }
+
     fn send(&mut self) -> io::Result<()> {
         let mut sent = 0;
         while sent < self.out.len() {
