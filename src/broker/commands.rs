@@ -88,6 +88,8 @@ impl Commands {
     /// The same for two connections of RESP2.
     pub(super) fn login_twice(&mut self, endpoint: &Endpoint) {
         self.authenticate(Side::Rest, endpoint);
+        // Without a password there is nothing else yet by which one can be refused.
+        self.push(Expect::Login, &cmd("PING"));
         if endpoint.login.db != 0 {
             self.push(Expect::Login, cmd("SELECT").arg(endpoint.login.db));
         }
@@ -95,6 +97,7 @@ impl Commands {
             self.push(Expect::Role, &cmd("ROLE"));
         }
         self.authenticate(Side::Channels, endpoint);
+        self.push_to(Side::Channels, Expect::Login, &cmd("PING"));
         self.introduce();
     }
 
@@ -232,6 +235,11 @@ impl Commands {
     /// Asks for a sign of life.
     pub(crate) fn alive(&mut self) {
         self.push_to(Side::Channels, Expect::Alive, &cmd("PING"));
+    }
+
+    /// The same, where nobody waits for the answer.
+    pub(super) fn alive_again(&mut self) {
+        self.push_to(Side::Channels, Expect::Word, &cmd("PING"));
     }
 
     fn publish(&mut self, expect: Expect, channel: &str, payload: &[u8]) {

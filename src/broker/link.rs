@@ -205,6 +205,11 @@ impl<T: Transport> Link<T> {
             self.expected.append(&mut commands.expected);
             return;
         };
+        if commands.checks > 0 {
+            // What comes back by the other transport says nothing of what we follow: this does.
+            commands.alive_again();
+            self.asked.back_mut().into_iter().for_each(|batch| batch.left += 1);
+        }
         let mut from = 0;
         for (expect, (side, to)) in commands.expected.iter().zip(&commands.ends) {
             second.ask(*side, &commands.bytes[from..*to]);
@@ -329,6 +334,7 @@ impl<T: Transport> Link<T> {
             return Err(LinkError::Garbage(!self.logged_in));
         };
         if let (Some(node), Value::ServerError(error)) = (&self.node, &value)
+            && expect != Expect::Courtesy
             && let Some(why) = node.objection(error)
         {
             return Err(LinkError::Demoted(why));

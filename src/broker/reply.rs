@@ -216,13 +216,8 @@ pub(super) fn knows_resp2_only(value: &Value) -> bool {
     match (error.kind(), error.code()) {
         (_, "NOPROTO") => true,
         (Some(ServerErrorKind::NoPerm), _) => true,
-        _ => is_unknown(error.details().unwrap_or_default()),
+        _ => is_unknown(error),
     }
-}
-
-/// Redis writes it small; others that speak its protocol do not.
-fn is_unknown(details: &str) -> bool {
-    details.to_ascii_lowercase().starts_with("unknown command")
 }
 
 fn read_error(
@@ -255,7 +250,7 @@ fn read_error(
         }
         Expect::Hello | Expect::Login => Err(Refusal::Error(login_failure(expect, status, error))),
         Expect::Token if matches!(error.code(), "WRONGTYPE" | "ERR") => Err(no_counter()),
-        Expect::Subscribed(_) if in_cluster && is_unknown(error.details().unwrap_or_default()) => {
+        Expect::Subscribed(_) if in_cluster && is_unknown(error) => {
             let text = "the server has no sharded channels, which Redis 7.0 and newer have";
             Err(Refusal::Error(Error::new(Status::Unsupported, text)))
         }
@@ -268,6 +263,11 @@ fn read_error(
             Err(Refusal::Error(Error::new(status, text)))
         }
     }
+}
+
+fn is_unknown(error: &redis::ServerError) -> bool {
+    // Redis writes it small; others that speak its protocol do not.
+    error.details().unwrap_or_default().to_ascii_lowercase().starts_with("unknown command")
 }
 
 /// Whether it is the master of the slot that refuses a write so: before it looks at any of that, it looks
@@ -297,7 +297,7 @@ fn forbidden_once(what: &str, error: &redis::ServerError) {
 fn login_failure(expect: Expect, status: Status, error: &redis::ServerError) -> Error {
     let details = error.details().unwrap_or_default();
     let busy = details.starts_with("max number of clients");
-    let unknown = is_unknown(details);
+    let unknown = is_unknown(error);
     let refused = details.starts_with("AUTH ") || details.starts_with("invalid password");
     match status {
         Status::Auth => Error::new(status, "the server does not accept the user or the password"),

@@ -322,18 +322,6 @@ fn another_database_than_the_first_takes_a_rule() {
     }
 }
 
-/// To refuse that would be to leave a ping unanswered, and so the asker in doubt.
-#[test]
-fn an_answer_that_a_user_may_not_give_costs_the_lock() {
-    let stage = Stage::new(&documented_user("portalock"));
-    let holder = lock(&stage.client, "jobs");
-    holder.acquire(wait(3_000)).unwrap();
-    let ping = r#"{"message":"ping","response_channel":"elsewhere"}"#;
-    stage.server.run::<()>(&["PUBLISH", "jobs", ping]);
-    assert!(wait_until(LONG, || !holder.is_held()));
-    assert_eq!(status(holder.release()), Status::Lost);
-}
-
 #[test]
 fn a_user_that_is_changed_keeps_its_locks_unless_a_channel_is_taken_away() {
     let stage = Stage::new(&documented_user("portalock"));

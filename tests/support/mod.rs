@@ -21,6 +21,11 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
+/// The server that the tests start: `redis-server`, or what `PORTALOCK_SERVER` names (`./dev cousins`).
+pub fn server_program() -> String {
+    std::env::var("PORTALOCK_SERVER").unwrap_or_else(|_| "redis-server".to_owned())
+}
+
 /// A private redis-server. It dies with this value, and with this process however that ends.
 pub struct Server {
     child: Option<Child>,
@@ -89,8 +94,9 @@ impl Server {
     }
 
     fn launch(&mut self) -> bool {
+        let program = server_program();
         let words: Vec<_> =
-            self.before.iter().map(String::as_str).chain(["redis-server"]).collect();
+            self.before.iter().map(String::as_str).chain([program.as_str()]).collect();
         let mut command = Command::new(words[0]);
         command
             .args(&words[1..])

@@ -34,7 +34,7 @@ impl Sentinel {
 
     /// Starts it, with what it knew when it was killed.
     pub fn start(&mut self) {
-        let mut command = Command::new("redis-server");
+        let mut command = Command::new(super::server_program());
         command
             .arg(self.dir.path().join("sentinel.conf"))
             .arg("--sentinel")
