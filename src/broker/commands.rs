@@ -211,7 +211,7 @@ impl Commands {
 
     /// Answers a ping that wants the answer on a channel that is not the lock's: a refusal says nothing of us.
     pub(crate) fn pong_elsewhere(&mut self, response: &str, payload: &[u8]) {
-        self.publish(Expect::Courtesy, response, payload);
+        self.publish(Expect::Favour, response, payload);
     }
 
     /// Answers a ping.

@@ -310,9 +310,9 @@ impl<T: Transport> Link<T> {
             return Err(LinkError::Garbage(!self.logged_in));
         };
         match kind.as_slice() {
-            b"message" => Ok(message(items.collect())),
-            b"subscribe" => self.confirm(true, now),
-            b"unsubscribe" => self.confirm(false, now),
+            b"message" | b"smessage" => Ok(message(items.collect())),
+            b"subscribe" | b"ssubscribe" => self.confirm(true, now),
+            b"unsubscribe" | b"sunsubscribe" => self.confirm(false, now),
             b"pong" => self.reply_by(Side::Channels, Value::Okay, now).map(Some),
             _ => Ok(None),
         }
@@ -334,7 +334,7 @@ impl<T: Transport> Link<T> {
             return Err(LinkError::Garbage(!self.logged_in));
         };
         if let (Some(node), Value::ServerError(error)) = (&self.node, &value)
-            && expect != Expect::Courtesy
+            && expect != Expect::Favour
             && let Some(why) = node.objection(error)
         {
             return Err(LinkError::Demoted(why));

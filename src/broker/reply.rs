@@ -21,6 +21,8 @@ pub(crate) enum Expect {
     Role,
     /// To a command whose failure changes nothing.
     Courtesy,
+    /// To an answer on a channel of somebody else's choice, which may be at another node.
+    Favour,
     /// To a command that has to work.
     Done,
     /// To an answer, or to a message that has to come back. A server that is busy with a script refuses it
@@ -196,6 +198,7 @@ pub(super) fn read(
         | Expect::Role
         | Expect::Greeting
         | Expect::Courtesy
+        | Expect::Favour
         | Expect::Done
         | Expect::Word
         | Expect::Guard
@@ -242,7 +245,7 @@ fn read_error(
         _ => Status::Server,
     };
     match expect {
-        Expect::Courtesy | Expect::Role => Ok(Answer::Nothing),
+        Expect::Courtesy | Expect::Favour | Expect::Role => Ok(Answer::Nothing),
         Expect::Question => {
             let words = error.details().unwrap_or_default().to_owned();
             Ok(Answer::Said(Said::Refused { code: error.code().to_owned(), words }))

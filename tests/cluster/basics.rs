@@ -3,12 +3,12 @@
 use std::thread;
 use std::time::Duration;
 
-use portalock::{Client, ClientOptions, Mode, Status};
+use portalock::{Client, ClientOptions, LossReason, Mode, Status};
 
 use crate::support::cluster::{Cluster, slot_of};
 use crate::support::worker::Worker;
 use crate::support::{Server, wait_until};
-use crate::{LONG, client, fenced_lock, lock, lone_lock, token_of, wait};
+use crate::{LONG, client, fenced_lock, lock, lone_lock, token_of, wait, watch};
 
 /// Each kind of brace, and where none is.
 const NAMES: [&str; 12] =
@@ -197,4 +197,27 @@ fn a_user_with_the_documented_rule() {
     let error = client(&set("blind", "+cluster|slots")).ping(LONG).unwrap_err();
     assert_eq!(error.status(), Status::Denied, "{error}");
     assert!(error.message().contains("+cluster|slots"), "{error}");
+}
+
+/// Where the nodes speak RESP2 only, each lock has two connections to its node.
+#[test]
+fn nodes_that_speak_no_resp3() {
+    let cluster = Cluster::with(&[("rename-command", "HELLO hidden")]);
+    let name = cluster.name_at(1, "old}");
+    let holder = fenced_lock(&cluster.url_of(&[0, 2]), &name);
+    let losses = watch(&holder);
+    holder.try_acquire().unwrap();
+    holder.verify(LONG).unwrap();
+    let mut waiter = Worker::spawn(&cluster.url(), &name);
+    waiter.tell("x 40000");
+    assert!(wait_until(LONG, || cluster.members(1, &name) == 2));
+    assert_eq!(client(&cluster.url()).holders(&name, LONG).unwrap().len(), 2);
+    cluster.move_slot(&name, 1, 0);
+    let (_, loss) = losses.recv_timeout(LONG).expect("the holder was not told");
+    assert!(matches!(loss.reason, LossReason::Unsubscribed | LossReason::Demoted), "{loss:?}");
+    waiter.await_line("got x", LONG);
+    waiter.expect("r", "released");
+    holder.release().unwrap_err();
+    holder.acquire(wait(LONG)).unwrap();
+    assert_eq!(cluster.members(0, &name), 1);
 }

@@ -1,5 +1,8 @@
 //! What becomes of locks when their slot is served elsewhere.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use portalock::{LockOptions, LossReason, Status};
@@ -168,4 +171,41 @@ fn a_master_that_sees_too_few_others() {
     (1..6).for_each(|at| cluster.nodes[at].cont());
     holder.acquire(wait(LONG)).unwrap();
     assert!(holder.is_held());
+}
+
+/// What the node says of its own accord when the slot leaves meets what is being asked there. Whatever comes of
+/// that, no acquire fails of it.
+#[test]
+fn a_slot_that_comes_and_goes_under_many_acquires() {
+    let cluster = Cluster::start();
+    let name = cluster.name_at(0, "jobs");
+    let over = AtomicBool::new(false);
+    let work = || {
+        let lock = lone_lock(&cluster.url(), &name);
+        let mut rounds = 0;
+        while !over.load(Ordering::Relaxed) {
+            lock.acquire(wait(LONG)).unwrap();
+            // The next acquire goes by the same connection, behind a leave that is not confirmed.
+            let released = lock.release();
+            assert!(released.is_ok() || !lock.is_held());
+            rounds += 1;
+        }
+        rounds
+    };
+    let rounds: Vec<u32> = thread::scope(|scope| {
+        let at_work: Vec<_> = (0..2).map(|_| scope.spawn(work)).collect();
+        let moves = catch_unwind(AssertUnwindSafe(|| {
+            for turn in 0..30 {
+                let (from, to) = (turn % 2, (turn + 1) % 2);
+                cluster.move_slot(&name, from, to);
+                thread::sleep(Duration::from_millis(50));
+            }
+        }));
+        over.store(true, Ordering::Relaxed);
+        let rounds = at_work.into_iter().map(|work| work.join().unwrap()).collect();
+        moves.unwrap();
+        rounds
+    });
+    println!("{rounds:?} rounds");
+    assert!(rounds.iter().sum::<u32>() > 100, "nothing was tried");
 }

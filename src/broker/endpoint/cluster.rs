@@ -240,8 +240,15 @@ fn ask(endpoint: &Endpoint) -> Result<Map> {
     let mut failure = None;
     for route in endpoint.routes(None)? {
         let until = Instant::now() + PATIENCE;
-        let heard = Dialogue::open(endpoint, &route, until)
-            .and_then(|mut dialogue| converse(&mut dialogue, endpoint));
+        let attempt = || {
+            let mut dialogue = Dialogue::open(endpoint, &route, until)?;
+            converse(&mut dialogue, endpoint)
+        };
+        let resp2 = endpoint.dialect().is_resp2();
+        let heard = match attempt() {
+            Err(_) if !resp2 && endpoint.dialect().is_resp2() => attempt(),
+            heard => heard,
+        };
         match heard {
             Ok(map) => return Ok(map),
             Err(error) => failure = Some(error),

@@ -36,6 +36,9 @@ pub(super) fn parse(url: &str, options: &ClientOptions) -> Result<Endpoint> {
     };
     let seeds = hosts.split(',').map(node).collect::<Result<Vec<_>>>()?;
     let first = seeds[0].clone();
+    // What one node speaks all do.
+    let alike = |seed: Endpoint| Endpoint { dialect: first.dialect.clone(), ..seed };
+    let seeds = seeds.into_iter().map(alike).collect();
     Ok(first.with(Target::Cluster(Arc::new(Cluster::new(seeds)))))
 }
 
