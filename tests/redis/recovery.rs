@@ -101,7 +101,7 @@ fn keep_busy(server: &Server) -> std::thread::JoinHandle<()> {
 }
 
 fn busy_server() -> Server {
-    Server::with(&[("busy-reply-threshold", "100")])
+    Server::with(&[("lua-time-limit", "100")])
 }
 
 #[test]
