@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::broker::Route;
 use crate::callback::{AcquiredCallback, Callback, fire_once};
+use crate::client::HOPS;
 use crate::disclosure;
 use crate::error::{Error, Result, Status};
 use crate::events::EventKind;
@@ -39,6 +40,10 @@ pub(crate) struct Acquire {
     begun: Stamp,
     /// Which of the server's addresses to try next.
     turn: usize,
+    /// Whether it is known that each connection takes two, for the server speaks RESP2 only.
+    resp2: bool,
+    /// How often it may still go on at once where a cluster sends it elsewhere.
+    hops: u8,
     /// The kind of trouble that was reported last.
     trouble: Option<Status>,
     /// Up to which change of the lock's state this has looked.
@@ -119,6 +124,8 @@ impl Acquire {
             pursuit,
             begun: Stamp::draw(),
             turn: 0,
+            resp2: shared.client.speaks_resp2(),
+            hops: if shared.client.hops() { HOPS } else { 0 },
             trouble: None,
             seen: 0,
             doing: Doing::Starting,
@@ -226,7 +233,13 @@ impl Acquire {
     }
 
     fn failed(&mut self, failure: Failure) -> Next {
+        if !self.resp2 && self.shared.client.speaks_resp2() {
+            // This, or another, has found it out: there is another way to try.
+            self.resp2 = true;
+            return Next::Retry(Instant::now());
+        }
         self.report(&failure.error);
+        self.shared.client.distrust();
         self.pursuit.failed(failure.error, failure.at_once, Instant::now())
     }
 
@@ -263,17 +276,18 @@ impl Acquire {
     fn attempt(&mut self, service: Service) -> std::result::Result<Doing, Failure> {
         self.pursuit.begin(Instant::now());
         let ticket = self.new_ticket();
+        let slot = self.shared.names.slot();
         let tenant = || self.tenant(ticket);
-        if let Some(line) = self.shared.client.move_into_warm(tenant) {
+        if let Some(line) = self.shared.client.move_into_warm(slot, tenant) {
             return Ok(self.pursue(ticket, line, true, service));
         }
         let client = &self.shared.client;
-        if let Some(routes) = client.ready_routes() {
+        if let Some(routes) = client.ready_routes(slot) {
             return self.dial(routes, service);
         }
         self.shared.stage().lookup = None;
         let shared = self.shared.clone();
-        let found = client.look_up(move |found| {
+        let found = client.look_up(slot, move |found| {
             let mut stage = shared.stage();
             stage.lookup = Some(found);
             shared.notify(&mut stage);
@@ -301,7 +315,8 @@ impl Acquire {
         let routes = routes.map_err(|error| Failure { error, at_once: false })?;
         let turn = self.turn % routes.len();
         self.turn = turn + 1;
-        let more = self.turn < routes.len();
+        let more = self.turn < routes.len() || self.hops > 0;
+        self.hops = self.hops.saturating_sub(1);
         let ticket = self.shared.stage().ticket;
         match self.shared.client.move_into_new(&routes[turn], self.tenant(ticket)) {
             Ok(line) => Ok(self.pursue(ticket, line, more, service)),

@@ -18,6 +18,7 @@ use crate::keeper::{Heard, Keeper, Line, Sharing, Tenant, lock, spawn};
 use crate::lock::Lock;
 use crate::options::{ClientOptions, LockOptions};
 use crate::protocol::{LinkId, Names};
+use crate::pursuit::worth_another;
 use crate::stats::{Counters, Stats};
 use crate::watch::Watch;
 
@@ -110,7 +111,7 @@ impl Client {
     /// `Forked` where a parent of this process made the client.
     pub fn lock(&self, name: &str, options: LockOptions) -> Result<Lock> {
         self.shared.generation.check()?;
-        Ok(Lock::new(self.shared.clone(), Arc::new(names_of(name)?), options))
+        Ok(Lock::new(self.shared.clone(), Arc::new(self.shared.names_of(name)?), options))
     }
 
     /// Connects, logs in and asks for an answer, all within `timeout`; tells the round-trip time of
@@ -119,7 +120,7 @@ impl Client {
     /// # Errors
     /// What keeps the server from being used.
     pub fn ping(&self, timeout: Duration) -> Result<Duration> {
-        self.converse(timeout, |dialogue| dialogue.round_trip())
+        self.converse(None, timeout, |dialogue| dialogue.round_trip())
     }
 
     /// Who is on a lock's channel, holders first, then waiters in their order. Reads and changes
@@ -128,8 +129,8 @@ impl Client {
     /// # Errors
     /// `Unclear` where some members do not answer within `timeout`: that is not "nobody".
     pub fn holders(&self, name: &str, timeout: Duration) -> Result<Vec<Holder>> {
-        let names = names_of(name)?;
-        self.converse(timeout, |dialogue| inspect::holders(dialogue, &names))
+        let names = self.shared.names_of(name)?;
+        self.converse(names.slot(), timeout, |dialogue| inspect::holders(dialogue, &names))
     }
 
     /// Pings a lock's channel and ends the connections of those members that do not answer within
@@ -138,8 +139,9 @@ impl Client {
     /// # Errors
     /// `Denied` where the user may not list or end connections.
     pub fn reap_silent(&self, name: &str, timeout: Duration) -> Result<Reaped> {
-        let names = names_of(name)?;
-        let done = self.converse(timeout, |dialogue| inspect::reap_silent(dialogue, &names))?;
+        let names = self.shared.names_of(name)?;
+        let done = self
+            .converse(names.slot(), timeout, |dialogue| inspect::reap_silent(dialogue, &names))?;
         self.shared.counters.reaped(done.killed as u64);
         Ok(done)
     }
@@ -162,12 +164,17 @@ impl Client {
     /// What keeps the server from being looked at: it is away, or does not accept the login.
     pub fn examine(&self, name: Option<&str>, timeout: Duration) -> Result<Vec<Finding>> {
         let unnamed = || format!("portalock-doctor-{}", Uuid::now_v7().simple());
-        let names = names_of(&name.map_or_else(unnamed, str::to_owned))?;
+        if self.shared.endpoint.cluster().is_some() {
+            let text =
+                "a cluster cannot be examined as a whole: examine its nodes, by redis:// URLs";
+            return Err(Error::new(Status::Unsupported, text));
+        }
+        let names = self.shared.names_of(&name.map_or_else(unnamed, str::to_owned))?;
         let user = self.shared.endpoint.user();
         let until = Instant::now() + timeout.min(crate::options::MAX_SPAN);
         let examine =
             |dialogue: &mut Dialogue| doctor::examine(dialogue, user, &names, name.is_some());
-        let mut findings = match self.converse(timeout, examine) {
+        let mut findings = match self.converse(None, timeout, examine) {
             Ok(findings) => findings,
             Err(error) => vec![doctor::of_failure(&error).ok_or(error)?],
         };
@@ -209,20 +216,50 @@ impl Client {
         }
     }
 
-    /// Holds a dialogue over a connection of its own, at the first address that works.
+    /// Holds a dialogue over a connection of its own, at the first address that works. Where a cluster sends
+    /// it elsewhere, or has changed, it goes on there.
     fn converse<T>(
         &self,
+        slot: Option<u16>,
         timeout: Duration,
         talk: impl Fn(&mut Dialogue) -> Result<T>,
     ) -> Result<T> {
         self.shared.generation.check()?;
-        let timeout = timeout.min(crate::options::MAX_SPAN);
-        let until = Instant::now() + timeout;
+        let until = Instant::now() + timeout.min(crate::options::MAX_SPAN);
+        let mut hops = HOPS;
+        loop {
+            let error = match self.converse_once(slot, until, &talk) {
+                Err(error) if self.shared.hops() && worth_another(error.status()) => error,
+                outcome => return outcome,
+            };
+            self.shared.distrust();
+            hops -= 1;
+            if hops == 0 || until <= Instant::now() {
+                return Err(error);
+            }
+        }
+    }
+
+    fn converse_once<T>(
+        &self,
+        slot: Option<u16>,
+        until: Instant,
+        talk: &impl Fn(&mut Dialogue) -> Result<T>,
+    ) -> Result<T> {
         let mut failure = None;
-        for route in self.shared.routes_within(timeout)? {
+        let left = until.saturating_duration_since(Instant::now());
+        for route in self.shared.routes_within(slot, left)? {
             let endpoint = self.shared.endpoint.at(&route);
-            let opened = Dialogue::open(&endpoint, &route, until);
-            match opened.and_then(|mut dialogue| self.hear_out(&mut dialogue, &talk)) {
+            let attempt = || {
+                let mut dialogue = Dialogue::open(&endpoint, &route, until)?;
+                self.hear_out(&mut dialogue, talk)
+            };
+            let resp2 = self.shared.speaks_resp2();
+            let outcome = match attempt() {
+                Err(_) if !resp2 && self.shared.speaks_resp2() => attempt(),
+                outcome => outcome,
+            };
+            match outcome {
                 Ok(result) => return Ok(result),
                 Err(error) => failure = Some(error),
             }
@@ -243,11 +280,30 @@ impl Client {
     }
 }
 
-fn names_of(name: &str) -> Result<Names> {
-    Names::new(name).map_err(|error| Error::new(Status::Invalid, error.to_string()))
-}
+/// How often an acquire or a question goes on at once where a cluster sends it elsewhere.
+pub(crate) const HOPS: u8 = 3;
 
 impl Shared {
+    fn names_of(&self, name: &str) -> Result<Names> {
+        let names = match self.endpoint.cluster() {
+            Some(_) => Names::in_one_slot(name),
+            None => Names::new(name),
+        };
+        names.map_err(|error| Error::new(Status::Invalid, error.to_string()))
+    }
+
+    /// Whether the server may say that another one is to be gone to.
+    pub(crate) fn hops(&self) -> bool {
+        self.endpoint.cluster().is_some()
+    }
+
+    /// Has it looked up anew where the server is, after something went wrong there.
+    pub(crate) fn distrust(&self) {
+        if let Some(cluster) = self.endpoint.cluster() {
+            cluster.distrust();
+        }
+    }
+
     pub(crate) fn generation(&self) -> Generation {
         self.generation
     }
@@ -283,32 +339,38 @@ impl Shared {
         }
     }
 
+    /// Whether it is known that the server speaks RESP2 only.
+    pub(crate) fn speaks_resp2(&self) -> bool {
+        self.endpoint.dialect().is_resp2()
+    }
+
     pub(crate) fn connect_timeout(&self) -> Duration {
         self.options.connect_timeout
     }
 
     /// The routes to the server, if they can be told without a look-up.
-    pub(crate) fn ready_routes(&self) -> Option<Result<Vec<Route>>> {
-        self.endpoint.ready_routes()
+    pub(crate) fn ready_routes(&self, slot: Option<u16>) -> Option<Result<Vec<Route>>> {
+        self.endpoint.ready_routes(slot)
     }
 
     /// Looks the server's name up in a thread of its own and hands the result to `then`.
     pub(crate) fn look_up(
         self: &Arc<Self>,
+        slot: Option<u16>,
         then: impl FnOnce(Result<Vec<Route>>) + Send + 'static,
     ) -> Result<()> {
         let shared = self.clone();
-        spawn("portalock-look", move || then(shared.endpoint.routes())).map_err(|error| {
+        spawn("portalock-look", move || then(shared.endpoint.routes(slot))).map_err(|error| {
             Error::new(Status::Internal, format!("no thread to look the host up: {error}"))
         })
     }
 
-    fn routes_within(self: &Arc<Self>, timeout: Duration) -> Result<Vec<Route>> {
-        if let Some(routes) = self.ready_routes() {
+    fn routes_within(self: &Arc<Self>, slot: Option<u16>, timeout: Duration) -> Result<Vec<Route>> {
+        if let Some(routes) = self.ready_routes(slot) {
             return routes;
         }
         let (sender, receiver) = std::sync::mpsc::channel();
-        self.look_up(move |routes| drop(sender.send(routes)))?;
+        self.look_up(slot, move |routes| drop(sender.send(routes)))?;
         receiver.recv_timeout(timeout).unwrap_or_else(|_| Err(self.lookup_timeout()))
     }
 
@@ -323,17 +385,31 @@ impl Shared {
     }
 
     /// Moves a tenant into a warm connection, if there is one.
-    pub(crate) fn move_into_warm(&self, tenant: impl Fn() -> Tenant) -> Option<Arc<Line>> {
+    pub(crate) fn move_into_warm(
+        &self,
+        slot: Option<u16>,
+        tenant: impl Fn() -> Tenant,
+    ) -> Option<Arc<Line>> {
         if let Some(hub) = &self.hub {
             return hub.line().filter(|line| line.move_in(tenant()).is_ok());
         }
         loop {
-            let line = lock(&self.pool).pop()?;
+            let line = self.take_warm(slot)?;
             if line.move_in(tenant()).is_ok() {
                 return Some(line);
             }
             line.retire();
         }
+    }
+
+    /// The connection that was used last, of those that lead to where the slot is.
+    fn take_warm(&self, slot: Option<u16>) -> Option<Arc<Line>> {
+        let mut pool = lock(&self.pool);
+        let Some(cluster) = self.endpoint.cluster() else {
+            return pool.pop();
+        };
+        let at = pool.iter().rposition(|line| cluster.leads_to(slot, line.address()))?;
+        Some(pool.remove(at))
     }
 
     /// Moves a tenant into a new connection.

@@ -151,7 +151,7 @@ impl<'a> Probe<'a> {
         self.number += 1;
         self.expected = None;
         self.pongs.clear();
-        let mut commands = Commands::default();
+        let mut commands = Commands::of(self.names);
         let response = self.names.response_channel(&ping.reply_to);
         let old = std::mem::replace(&mut self.response, response);
         commands.open_response(&self.response);
@@ -214,7 +214,7 @@ impl<'a> Probe<'a> {
 
     /// Who is there by the names of the connections; answers that come before are taken in.
     fn roll(&mut self, dialogue: &mut Dialogue) -> Result<Vec<Suspect>> {
-        let mut commands = Commands::default();
+        let mut commands = Commands::of(self.names);
         commands.roll();
         dialogue.send(commands);
         let mut roll = None;
@@ -225,7 +225,7 @@ impl<'a> Probe<'a> {
                     let Some(marks) = listed.marks(self.names) else {
                         return Ok(listed.all());
                     };
-                    let mut commands = Commands::default();
+                    let mut commands = Commands::of(self.names);
                     commands.which(&marks);
                     dialogue.send(commands);
                     roll = Some(listed);

@@ -79,7 +79,7 @@ impl<P: Transport> Station<P> {
     /// If the URL is none.
     pub fn new(pipe: P, url: &str, answer_timeout: Duration, now: Instant) -> Result<Self> {
         let endpoint = Arc::new(Endpoint::parse(url, &ClientOptions::new())?);
-        let berth = Berth::new(pipe, &endpoint, answer_timeout, now);
+        let berth = Berth::new((pipe, None), &endpoint, answer_timeout, now);
         Ok(Self { berth, ears: Arc::default(), names: HashMap::new() })
     }
 
@@ -144,7 +144,7 @@ impl<P: Transport> Station<P> {
 
     /// Whether something waits to be written.
     pub fn wants_write(&self) -> bool {
-        self.berth.wants_write()
+        self.berth.wants_write()[0]
     }
 
     /// Whether nobody lives here and nothing is owed.
@@ -154,7 +154,7 @@ impl<P: Transport> Station<P> {
 
     /// Whether the connection has not ended.
     pub fn stands(&self) -> bool {
-        self.berth.transport().is_some()
+        self.berth.stands()
     }
 
     /// The phase of an acquire that lives here.

@@ -6,25 +6,67 @@ use redis::cmd;
 
 use super::endpoint::Endpoint;
 use super::reply::{Expect, Members};
+use crate::protocol::Names;
 
 /// Publishes and counts in one atomic step: only so are the receivers known exactly on a channel that
 /// somebody also follows by pattern.
 pub(super) const EXACT_PING: &str = "redis.call('PUBLISH', ARGV[1], ARGV[2]) \
                           return redis.call('PUBSUB', 'NUMSUB', ARGV[1])";
 
+/// Which of two connections a command goes by, where the server speaks RESP2 only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Side {
+    /// The one that follows channels and bears the name: it is what others see, and end.
+    Channels,
+    /// The other.
+    Rest,
+}
+/// The same in a cluster.
+const EXACT_SHARD_PING: &str = "redis.call('SPUBLISH', ARGV[1], ARGV[2]) \
+                                return redis.call('PUBSUB', 'SHARDNUMSUB', ARGV[1])";
+
 /// Commands that are to be written, and the replies that are owed.
 #[derive(Debug, Default)]
 pub(crate) struct Commands {
     pub(super) bytes: Vec<u8>,
     pub(super) expected: VecDeque<Expect>,
+    /// Where each of them goes, and where in the bytes it ends.
+    pub(super) ends: Vec<(Side, usize)>,
     /// How many of them are health checks.
     pub(super) checks: u64,
+    /// In a cluster, a key in the slot that they are about.
+    guard: Option<String>,
 }
 
 impl Commands {
+    /// Commands about a lock: with sharded channels where its names were made for a cluster.
+    pub(crate) fn of(names: &Names) -> Self {
+        Self { guard: names.slot().map(|_| names.fence_key()), ..Self::default() }
+    }
+
+    /// How a command is called here that has a name of its own for sharded channels.
+    fn dialect(&self, plain: &'static str, sharded: &'static str) -> &'static str {
+        if self.guard.is_some() { sharded } else { plain }
+    }
+
+    /// In a cluster, asks for a write to the slot: only its master does it, and only if it sees a majority of
+    /// the others. Subscriptions are served by replicas and cut-off masters too. Nothing is changed by it: a
+    /// counter does not expire.
+    fn guard(&mut self) {
+        if let Some(key) = &self.guard {
+            let persist = cmd("PERSIST").arg(key).to_owned();
+            self.push(Expect::Guard, &persist);
+        }
+    }
+
     fn push(&mut self, expect: Expect, command: &redis::Cmd) {
+        self.push_to(Side::Rest, expect, command);
+    }
+
+    fn push_to(&mut self, side: Side, expect: Expect, command: &redis::Cmd) {
         command.write_packed_command(&mut self.bytes);
         self.expected.push_back(expect);
+        self.ends.push((side, self.bytes.len()));
     }
 
     /// Protocol, login, database, and who we are.
@@ -40,8 +82,40 @@ impl Commands {
         if endpoint.login.db != 0 {
             self.push(Expect::Login, cmd("SELECT").arg(endpoint.login.db));
         }
+        self.introduce();
+    }
+
+    /// The same for two connections of RESP2.
+    pub(super) fn login_twice(&mut self, endpoint: &Endpoint) {
+        self.authenticate(Side::Rest, endpoint);
+        // Without a password there is nothing else yet by which one can be refused.
+        self.push(Expect::Greeting, &cmd("PING"));
+        if endpoint.login.db != 0 {
+            self.push(Expect::Login, cmd("SELECT").arg(endpoint.login.db));
+        }
+        if endpoint.wants_master() {
+            self.push(Expect::Role, &cmd("ROLE"));
+        }
+        self.authenticate(Side::Channels, endpoint);
+        self.push_to(Side::Channels, Expect::Greeting, &cmd("PING"));
+        self.introduce();
+    }
+
+    fn authenticate(&mut self, side: Side, endpoint: &Endpoint) {
+        let (user, password) = (&endpoint.login.user, &endpoint.login.password);
+        if user.is_none() && password.is_none() {
+            return;
+        }
+        let mut auth = cmd("AUTH");
+        // Redis 5 and older know no users.
+        auth.arg(user).arg(password.as_deref().unwrap_or_default());
+        self.push_to(side, Expect::Login, &auth);
+    }
+
+    fn introduce(&mut self) {
         for (key, value) in [("LIB-NAME", "portalock"), ("LIB-VER", env!("CARGO_PKG_VERSION"))] {
-            self.push(Expect::Courtesy, cmd("CLIENT").arg("SETINFO").arg(key).arg(value));
+            let info = cmd("CLIENT").arg("SETINFO").arg(key).arg(value).to_owned();
+            self.push_to(Side::Channels, Expect::Courtesy, &info);
         }
     }
 
@@ -58,13 +132,15 @@ impl Commands {
     /// Joins the channels, the lock channel first, and counts its members.
     pub(crate) fn join(&mut self, channels: &[&str]) {
         self.follow(channels);
+        self.guard();
         self.count(Members::AtJoin, channels[0]);
     }
 
     /// Subscribes.
     pub(crate) fn follow(&mut self, channels: &[&str]) {
         let count = channels.len() as u8;
-        self.push(Expect::Subscribed(count), cmd("SUBSCRIBE").arg(channels));
+        let subscribe = self.dialect("SUBSCRIBE", "SSUBSCRIBE");
+        self.push_to(Side::Channels, Expect::Subscribed(count), cmd(subscribe).arg(channels));
     }
 
     /// Draws a fencing token.
@@ -75,17 +151,19 @@ impl Commands {
     /// Leaves the channels, and says so on the second of them.
     pub(crate) fn leave(&mut self, channels: &[&str], farewell: &[u8]) {
         let count = channels.len() as u8;
-        self.push(Expect::Left(count), cmd("UNSUBSCRIBE").arg(channels));
+        let unsubscribe = self.dialect("UNSUBSCRIBE", "SUNSUBSCRIBE");
+        self.push_to(Side::Channels, Expect::Left(count), cmd(unsubscribe).arg(channels));
         self.publish(Expect::Courtesy, channels[1], farewell);
     }
 
     fn set_name(&mut self, expect: Expect, name: &str) {
-        self.push(expect, cmd("CLIENT").arg("SETNAME").arg(name));
+        self.push_to(Side::Channels, expect, cmd("CLIENT").arg("SETNAME").arg(name));
     }
 
     /// Counts the members of a channel.
     pub(crate) fn count(&mut self, why: Members, channel: &str) {
-        self.push(Expect::Members(why), cmd("PUBSUB").arg("NUMSUB").arg(channel));
+        let count = self.dialect("NUMSUB", "SHARDNUMSUB");
+        self.push(Expect::Members(why), cmd("PUBSUB").arg(count).arg(channel));
     }
 
     /// Adds a response channel.
@@ -95,23 +173,28 @@ impl Commands {
 
     /// Asks which of these channels are followed.
     pub(crate) fn which(&mut self, channels: &[String]) {
-        self.push(Expect::Followed, cmd("PUBSUB").arg("NUMSUB").arg(channels));
+        let count = self.dialect("NUMSUB", "SHARDNUMSUB");
+        self.push(Expect::Followed, cmd("PUBSUB").arg(count).arg(channels));
     }
 
     /// Gives a response channel up.
     pub(crate) fn drop_response(&mut self, response: &str) {
-        self.push(Expect::Dropped(1), cmd("UNSUBSCRIBE").arg(response));
+        let unsubscribe = self.dialect("UNSUBSCRIBE", "SUNSUBSCRIBE");
+        self.push_to(Side::Channels, Expect::Dropped(1), cmd(unsubscribe).arg(response));
     }
 
     /// Publishes ping `number` and counts beside it.
     pub(crate) fn ping(&mut self, number: u32, channel: &str, payload: &[u8]) {
+        self.guard();
         self.publish(Expect::Receivers(number), channel, payload);
         self.count(Members::BesidePing(number), channel);
     }
 
     /// Publishes ping `number` and counts in one step.
     pub(crate) fn exact_ping(&mut self, number: u32, channel: &str, payload: &[u8]) {
-        let eval = cmd("EVAL").arg(EXACT_PING).arg(0).arg(channel).arg(payload).to_owned();
+        self.guard();
+        let script = self.dialect(EXACT_PING, EXACT_SHARD_PING);
+        let eval = cmd("EVAL").arg(script).arg(0).arg(channel).arg(payload).to_owned();
         self.push(Expect::ExactMembers(number), &eval);
     }
 
@@ -126,6 +209,11 @@ impl Commands {
         self.push(Expect::Killed, kill.to_owned().arg("TYPE").arg("pubsub"));
     }
 
+    /// Answers a ping that wants the answer on a channel that is not the lock's: a refusal says nothing of us.
+    pub(crate) fn pong_elsewhere(&mut self, response: &str, payload: &[u8]) {
+        self.publish(Expect::Favour, response, payload);
+    }
+
     /// Answers a ping.
     pub(crate) fn pong(&mut self, response: &str, payload: &[u8]) {
         self.publish(Expect::Word, response, payload);
@@ -134,6 +222,7 @@ impl Commands {
     /// Sends a message that has to come back.
     pub(crate) fn check_health(&mut self, response: &str, payload: &[u8]) {
         self.checks += 1;
+        self.guard();
         self.publish(Expect::Word, response, payload);
     }
 
@@ -145,10 +234,16 @@ impl Commands {
 
     /// Asks for a sign of life.
     pub(crate) fn alive(&mut self) {
-        self.push(Expect::Alive, &cmd("PING"));
+        self.push_to(Side::Channels, Expect::Alive, &cmd("PING"));
+    }
+
+    /// The same, where nobody waits for the answer.
+    pub(super) fn alive_again(&mut self) {
+        self.push_to(Side::Channels, Expect::Courtesy, &cmd("PING"));
     }
 
     fn publish(&mut self, expect: Expect, channel: &str, payload: &[u8]) {
-        self.push(expect, cmd("PUBLISH").arg(channel).arg(payload));
+        let publish = self.dialect("PUBLISH", "SPUBLISH");
+        self.push(expect, cmd(publish).arg(channel).arg(payload));
     }
 }

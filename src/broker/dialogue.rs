@@ -7,23 +7,25 @@ use super::commands::Commands;
 use super::endpoint::{Endpoint, Route};
 use super::link::{Frame, Link, LinkError};
 use super::reply::Answer;
-use super::socket::{OwnSocket, Wire, await_socket};
+use super::socket::{OwnSocket, Sockets, Wire, await_any};
 use crate::error::{Error, Result, Status};
 
 /// A connection and a deadline.
 pub(crate) struct Dialogue<'a> {
     endpoint: &'a Endpoint,
     link: Link<Wire>,
+    sockets: Sockets,
     until: Instant,
 }
 
 impl<'a> Dialogue<'a> {
     /// Begins to connect and to log in.
     pub(crate) fn open(endpoint: &'a Endpoint, route: &Route, until: Instant) -> Result<Self> {
-        let wire = Wire::dial(endpoint, route)
+        let wires = Wire::dial(endpoint, route)
             .map_err(|e| LinkError::Connect(e).describe(endpoint, false))?;
-        let link = Link::new(wire, endpoint, Instant::now());
-        Ok(Self { endpoint, link, until })
+        let sockets = Sockets::of(&wires.0, wires.1.as_ref());
+        let link = Link::new(wires, endpoint, Instant::now());
+        Ok(Self { endpoint, link, sockets, until })
     }
 
     /// Whether the connection was made, and the login answered.
@@ -37,8 +39,8 @@ impl<'a> Dialogue<'a> {
     }
 
     /// Its socket, by which another thread can end it.
-    pub(super) fn socket(&self) -> Arc<OwnSocket> {
-        self.link.transport().socket().clone()
+    pub(super) fn socket(&self) -> Option<Arc<OwnSocket>> {
+        self.link.transports().next().map(|wire| wire.socket().clone())
     }
 
     /// Sets another deadline.
@@ -78,7 +80,7 @@ impl<'a> Dialogue<'a> {
             if left.is_zero() {
                 return Ok(None);
             }
-            await_socket(self.link.transport().socket(), self.link.wants_write(), left);
+            await_any(&self.sockets, self.link.wants_write(), None, Some(left));
         }
     }
 

@@ -2,21 +2,19 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::io::{self, Read};
+use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 
-use redis::{Parser, PushKind, Value};
+use redis::{PushKind, Value};
 
-use super::commands::Commands;
-use super::endpoint::Endpoint;
+use super::commands::{Commands, Side};
+use super::endpoint::{Dialect, Endpoint, Node};
+use super::lane::{Lane, Second};
 use super::reply::{self, Answer, Expect, Refusal};
 use super::tls;
 use crate::error::{Error, Status};
 use crate::protocol::Names;
-
-/// Unwritten bytes beyond which a connection is given up: the server has not read for a long time.
-const MAX_BACKLOG: usize = 8 * 1024 * 1024;
 
 /// One thing that the server said.
 #[derive(Debug)]
@@ -45,6 +43,8 @@ pub(crate) enum LinkError {
     Garbage(bool),
     /// The server refused a command that has to work.
     Refused(Error),
+    /// It is not, or not known to be, the master of what this is about.
+    Demoted(Error),
 }
 
 impl LinkError {
@@ -69,7 +69,7 @@ impl LinkError {
                 let text = format!("the connection to {endpoint} ended: {error}{hint}");
                 Error::new(Status::Disconnected, text)
             }
-            Self::Refused(error) => error.clone(),
+            Self::Refused(error) | Self::Demoted(error) => error.clone(),
             Self::Garbage(true) => {
                 Error::new(Status::NotRedis, format!("{endpoint} is no Redis server{hint}"))
             }
@@ -133,14 +133,17 @@ struct Batch {
 
 /// One connection to a server.
 pub(crate) struct Link<T> {
-    transport: T,
+    /// All of it with RESP3, and with RESP2 what has to do with channels.
+    main: Lane<T>,
+    /// The rest, with RESP2.
+    second: Option<Box<Second<T>>>,
     logged_in: bool,
     /// The server has to be a master.
     wants_master: bool,
-    out: Vec<u8>,
-    parser: Parser,
-    /// See [`Tap`].
-    dry: bool,
+    /// Where it is noted that the server speaks RESP2 only.
+    dialect: Arc<Dialect>,
+    /// The node of a cluster that it is.
+    node: Option<Node>,
     expected: VecDeque<Expect>,
     /// When those were asked for, how many of them at once, and by whom.
     asked: VecDeque<Batch>,
@@ -161,15 +164,15 @@ impl<T> fmt::Debug for Link<T> {
 }
 
 impl<T: Transport> Link<T> {
-    /// Logs in, as soon as the connection stands.
-    pub(crate) fn new(transport: T, endpoint: &Endpoint, now: Instant) -> Self {
+    /// Logs in, as soon as the connection stands: with RESP3, or by two transports with RESP2.
+    pub(crate) fn new((main, second): (T, Option<T>), endpoint: &Endpoint, now: Instant) -> Self {
         let mut link = Self {
-            transport,
+            main: Lane::new(main),
+            second: second.map(|second| Box::new(Second::new(second))),
             logged_in: false,
             wants_master: endpoint.wants_master(),
-            out: Vec::new(),
-            parser: Parser::new(),
-            dry: false,
+            dialect: endpoint.dialect().clone(),
+            node: endpoint.node().cloned(),
             expected: VecDeque::new(),
             asked: VecDeque::new(),
             heard_of: now,
@@ -179,7 +182,10 @@ impl<T: Transport> Link<T> {
             checks: 0,
         };
         let mut login = Commands::default();
-        login.login(endpoint);
+        match link.second {
+            None => login.login(endpoint),
+            Some(_) => login.login_twice(endpoint),
+        }
         link.queue(login, now, None);
         link
     }
@@ -194,40 +200,37 @@ impl<T: Transport> Link<T> {
             self.asked.push_back(Batch { at: now, left, owner });
         }
         self.checks += commands.checks;
-        self.out.append(&mut commands.bytes);
-        self.expected.append(&mut commands.expected);
+        let Some(second) = &mut self.second else {
+            self.main.out.append(&mut commands.bytes);
+            self.expected.append(&mut commands.expected);
+            return;
+        };
+        if commands.checks > 0 {
+            // What comes back by the other transport says nothing of what we follow: this does.
+            commands.alive_again();
+            self.asked.back_mut().into_iter().for_each(|batch| batch.left += 1);
+        }
+        let mut from = 0;
+        for (expect, (side, to)) in commands.expected.iter().zip(&commands.ends) {
+            second.ask(*side, &commands.bytes[from..*to]);
+            self.expected.push_back(*expect);
+            from = *to;
+        }
+        second.release(&mut self.main);
     }
 
     /// Writes as much as the connection takes.
     pub(crate) fn flush(&mut self, now: Instant) -> Result<(), LinkError> {
-        if !self.transport.is_connected() {
-            self.transport.finish_connect().map_err(LinkError::Connect)?;
+        let mut outcome = self.main.flush()?;
+        if let (Some(second), Ok(())) = (&mut self.second, &outcome) {
+            outcome = second.lane.flush()?;
         }
-        let mut written = 0;
-        while self.transport.is_connected() && written < self.out.len() {
-            match self.transport.send(&self.out[written..]) {
-                Ok(count) => written += count,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(self.last_words(error, now)),
-            }
-        }
-        self.out.drain(..written);
-        if self.transport.is_connected()
-            && let Err(error) = self.transport.push()
-        {
-            return Err(self.last_words(error, now));
-        }
-        if self.out.len() > MAX_BACKLOG {
-            let error = io::Error::other("the server has stopped reading");
-            return Err(LinkError::Closed(Some(error)));
-        }
-        Ok(())
+        outcome.map_err(|error| self.last_words(error, now))
     }
 
     /// Why the server does not listen any more: it may have said so before it closed.
     fn last_words(&mut self, error: io::Error, now: Instant) -> LinkError {
-        self.dry = false;
+        self.look_again();
         loop {
             match self.next_frame(now) {
                 Ok(Some(_)) => {}
@@ -237,10 +240,10 @@ impl<T: Transport> Link<T> {
         }
     }
 
-    /// Whether there is something left to write.
-    pub(crate) fn wants_write(&self) -> bool {
-        let blocked = self.transport.is_connected() && !self.out.is_empty();
-        blocked || self.transport.wants_write()
+    /// Whether there is something left to write, by the first transport and by the second.
+    pub(crate) fn wants_write(&self) -> [bool; 2] {
+        let second = self.second.as_ref().is_some_and(|second| second.lane.wants_write());
+        [self.main.wants_write(), second]
     }
 
     /// Whether connecting and logging in are done.
@@ -250,12 +253,14 @@ impl<T: Transport> Link<T> {
 
     /// Whether the connection stands at all.
     pub(crate) fn is_connected(&self) -> bool {
-        self.transport.is_connected()
+        self.transports().all(Transport::is_connected)
     }
 
     /// Whether everything asked has been answered.
     pub(crate) fn is_quiet(&self) -> bool {
-        self.expected.is_empty() && self.out.is_empty()
+        self.expected.is_empty()
+            && self.main.out.is_empty()
+            && self.second.as_ref().is_none_or(|second| second.is_quiet())
     }
 
     /// When the oldest unanswered command was sent.
@@ -265,26 +270,21 @@ impl<T: Transport> Link<T> {
 
     /// The next thing that the server has said, if it is here already.
     pub(crate) fn next_frame(&mut self, now: Instant) -> Result<Option<Frame>, LinkError> {
-        if !self.transport.is_connected() {
-            return Ok(None);
-        }
-        loop {
-            let mut tap = Tap { transport: &mut self.transport, dry: &mut self.dry, end: None };
-            let value = match self.parser.parse_value(&mut tap) {
-                Ok(value) => value,
-                Err(_) => match tap.end {
-                    Some(End::Dry) => {
-                        self.dry = false;
-                        return Ok(None);
-                    }
-                    Some(End::Closed) => return Err(LinkError::Closed(None)),
-                    Some(End::Failed(error)) => return Err(LinkError::Closed(Some(error))),
-                    None => return Err(LinkError::Garbage(!self.logged_in)),
-                },
+        while let Some(value) = self.main.next_value(!self.logged_in)? {
+            let frame = match &self.second {
+                None => self.interpret(value, now)?,
+                Some(_) => self.interpret_resp2(value, now)?,
             };
-            if let Some(frame) = self.interpret(value, now)? {
+            if let Some(frame) = frame {
                 return Ok(Some(frame));
             }
+        }
+        let Some(second) = &mut self.second else {
+            return Ok(None);
+        };
+        match second.lane.next_value(!self.logged_in)? {
+            Some(value) => self.reply_by(Side::Rest, value, now).map(Some),
+            None => Ok(None),
         }
     }
 
@@ -300,10 +300,45 @@ impl<T: Transport> Link<T> {
         }
     }
 
+    /// The same, where it comes as an array that begins with what it is.
+    fn interpret_resp2(&mut self, value: Value, now: Instant) -> Result<Option<Frame>, LinkError> {
+        let Value::Array(items) = value else {
+            return self.reply_by(Side::Channels, value, now).map(Some);
+        };
+        let mut items = items.into_iter();
+        let Some(Value::BulkString(kind)) = items.next() else {
+            return Err(LinkError::Garbage(!self.logged_in));
+        };
+        match kind.as_slice() {
+            b"message" | b"smessage" => Ok(message(items.collect())),
+            b"subscribe" | b"ssubscribe" => self.confirm(true, now),
+            b"unsubscribe" | b"sunsubscribe" => self.confirm(false, now),
+            b"pong" => self.reply_by(Side::Channels, Value::Okay, now).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// Takes a reply that has come by one of two transports, where that is the one that owes it.
+    fn reply_by(&mut self, side: Side, value: Value, now: Instant) -> Result<Frame, LinkError> {
+        let owes = self.second.as_ref().and_then(|second| second.side());
+        match value {
+            // A refusal to let anybody in comes before anything was asked.
+            Value::ServerError(_) if !self.logged_in => self.reply(value, now),
+            _ if owes != Some(side) => Err(LinkError::Garbage(!self.logged_in)),
+            _ => self.reply(value, now),
+        }
+    }
+
     fn reply(&mut self, value: Value, now: Instant) -> Result<Frame, LinkError> {
         let Some(expect) = self.expected.pop_front() else {
             return Err(LinkError::Garbage(!self.logged_in));
         };
+        if let (Some(node), Value::ServerError(error)) = (&self.node, &value)
+            && expect != Expect::Favour
+            && let Some(why) = node.objection(error)
+        {
+            return Err(LinkError::Demoted(why));
+        }
         let by_push =
             matches!(expect, Expect::Subscribed(_) | Expect::Dropped(_) | Expect::Left(_));
         if by_push && !matches!(value, Value::ServerError(_)) {
@@ -335,8 +370,15 @@ impl<T: Transport> Link<T> {
         now: Instant,
     ) -> Result<Frame, LinkError> {
         self.owed_since = (!self.expected.is_empty()).then_some(now);
+        // By the other transport nothing is learnt of what has come by the one that follows channels.
+        let in_stream = self.second.as_ref().is_none_or(|s| s.side() == Some(Side::Channels));
+        if let Some(second) = &mut self.second {
+            second.answered(&mut self.main);
+        }
         if let Some(batch) = self.asked.front_mut() {
-            self.heard_of = batch.at;
+            if in_stream {
+                self.heard_of = batch.at;
+            }
             batch.left -= 1;
             if batch.left == 0 {
                 self.answered_to = self.asked.pop_front().and_then(|batch| batch.owner);
@@ -344,11 +386,15 @@ impl<T: Transport> Link<T> {
                 self.answered_to.clone_from(&batch.owner);
             }
         }
-        if self.wants_master && expect == Expect::Hello && reply::is_of_replica(value) {
+        if expect == Expect::Hello && reply::knows_resp2_only(value) && self.dialect.learn_resp2() {
+            log::info!("the server speaks RESP2 only: two connections in the place of each one");
+        }
+        let tells_role = matches!(expect, Expect::Hello | Expect::Role);
+        if self.wants_master && tells_role && reply::is_of_replica(value) {
             return Err(LinkError::Refused(not_the_master()));
         }
-        let answer = reply::read(expect, value, &mut self.receivers);
-        self.logged_in |= !matches!(expect, Expect::Hello | Expect::Login);
+        let answer = reply::read(expect, value, &mut self.receivers, self.node.is_some());
+        self.logged_in |= !expect.is_of_login();
         match answer {
             Ok(answer) => Ok(Frame::Answer(answer)),
             Err(Refusal::Error(error)) => Err(LinkError::Refused(error)),
@@ -358,7 +404,10 @@ impl<T: Transport> Link<T> {
 
     /// Has the next read look whether there is more, or the end, although the last one took all there was.
     pub(crate) fn look_again(&mut self) {
-        self.dry = false;
+        self.main.dry = false;
+        if let Some(second) = &mut self.second {
+            second.lane.dry = false;
+        }
     }
 
     /// When the latest of those commands was asked for that were answered: the server was there, and
@@ -377,14 +426,18 @@ impl<T: Transport> Link<T> {
         std::mem::take(&mut self.checks)
     }
 
-    /// What carries the bytes.
-    pub(crate) fn transport(&self) -> &T {
-        &self.transport
+    /// What carries the bytes: one, or two.
+    pub(crate) fn transports(&self) -> impl Iterator<Item = &T> {
+        let second = self.second.iter().map(|second| &second.lane.transport);
+        std::iter::once(&self.main.transport).chain(second)
     }
 
     /// Ends the connection at once.
     pub(crate) fn close(&mut self) {
-        self.transport.close();
+        self.main.transport.close();
+        if let Some(second) = &mut self.second {
+            second.lane.transport.close();
+        }
     }
 }
 
@@ -401,43 +454,5 @@ fn message(data: Vec<Value>) -> Option<Frame> {
             Some(Frame::Message { channel, payload })
         }
         _ => None,
-    }
-}
-
-/// Reads a transport for the parser, which is never shown an end of file: it would take
-/// half a reply for a broken one.
-struct Tap<'a, T> {
-    transport: &'a mut T,
-    /// The last read took all there was: the next is saved.
-    dry: &'a mut bool,
-    end: Option<End>,
-}
-
-enum End {
-    Dry,
-    Closed,
-    Failed(io::Error),
-}
-
-impl<T: Transport> Read for Tap<'_, T> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        loop {
-            if *self.dry {
-                self.end = Some(End::Dry);
-                return Err(io::ErrorKind::WouldBlock.into());
-            }
-            let end = match self.transport.receive(buffer) {
-                Ok(0) => End::Closed,
-                Ok(count) => {
-                    *self.dry = count < buffer.len();
-                    return Ok(count);
-                }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => End::Dry,
-                Err(error) => End::Failed(error),
-            };
-            self.end = Some(end);
-            return Err(io::ErrorKind::WouldBlock.into());
-        }
     }
 }

@@ -7,6 +7,7 @@
 mod commands;
 mod dialogue;
 mod endpoint;
+mod lane;
 mod link;
 mod memory;
 mod reply;
@@ -27,4 +28,4 @@ pub(crate) use link::{Frame, Link, LinkError, Owner};
 #[cfg(feature = "simulation")]
 pub use memory::Door;
 pub(crate) use reply::{Answer, Members, Said};
-pub(crate) use socket::{OwnSocket, Wire, await_descriptor, await_socket, await_sockets};
+pub(crate) use socket::{OwnSocket, Sockets, Wire, await_any, await_descriptor};

@@ -15,8 +15,14 @@ pub(crate) enum Expect {
     Hello,
     /// To what belongs to the login as well: the database.
     Login,
+    /// To what is asked only to hear a refusal to let us in: any other says nothing of that.
+    Greeting,
+    /// Whether the server is a master, where the handshake has not told.
+    Role,
     /// To a command whose failure changes nothing.
     Courtesy,
+    /// To an answer on a channel of somebody else's choice, which may be at another node.
+    Favour,
     /// To a command that has to work.
     Done,
     /// To an answer, or to a message that has to come back. A server that is busy with a script refuses it
@@ -46,6 +52,15 @@ pub(crate) enum Expect {
     Followed,
     /// To a question of any kind: whatever it is.
     Question,
+    /// To a write that only the master of a slot does.
+    Guard,
+}
+
+impl Expect {
+    /// Whether it says nothing yet of what the server is there for.
+    pub(super) fn is_of_login(self) -> bool {
+        matches!(self, Self::Hello | Self::Login | Self::Role | Self::Greeting)
+    }
 }
 
 /// Why the members were counted.
@@ -146,9 +161,14 @@ pub(crate) enum Refusal {
 
 /// Reads the reply to a command. `receivers` carries the first of a plain ping's two counts over to
 /// the second.
-pub(super) fn read(expect: Expect, value: &Value, receivers: &mut u64) -> Result<Answer, Refusal> {
+pub(super) fn read(
+    expect: Expect,
+    value: &Value,
+    receivers: &mut u64,
+    in_cluster: bool,
+) -> Result<Answer, Refusal> {
     if let Value::ServerError(error) = value {
-        return read_error(expect, error);
+        return read_error(expect, error, in_cluster);
     }
     let members = || members_of(value).ok_or(Refusal::Nonsense);
     Ok(match expect {
@@ -175,26 +195,49 @@ pub(super) fn read(expect: Expect, value: &Value, receivers: &mut u64) -> Result
         Expect::Hello if !matches!(value, Value::Map(_)) => return Err(Refusal::Nonsense),
         Expect::Hello
         | Expect::Login
+        | Expect::Role
+        | Expect::Greeting
         | Expect::Courtesy
+        | Expect::Favour
         | Expect::Done
         | Expect::Word
+        | Expect::Guard
         | Expect::Subscribed(_)
         | Expect::Dropped(_) => Answer::Nothing,
     })
 }
 
-/// Whether the answer to the handshake says that the server is a replica.
+/// Whether the answer to the handshake, or to `ROLE`, says that the server is a replica.
 pub(super) fn is_of_replica(value: &Value) -> bool {
-    let Value::Map(fields) = value else {
-        return false;
-    };
     let says = |value: &Value, word: &str| text_of(value).is_some_and(|text| text == word);
-    fields
-        .iter()
-        .any(|(key, value)| says(key, "role") && (says(value, "replica") || says(value, "slave")))
+    let is_replica = |value: &Value| says(value, "replica") || says(value, "slave");
+    match value {
+        Value::Map(fields) => {
+            fields.iter().any(|(key, role)| says(key, "role") && is_replica(role))
+        }
+        Value::Array(items) => items.first().is_some_and(is_replica),
+        _ => false,
+    }
 }
 
-fn read_error(expect: Expect, error: &redis::ServerError) -> Result<Answer, Refusal> {
+/// Whether the answer to the handshake says that there is none: the server is older than RESP3, or was told not
+/// to speak it, or not with this user.
+pub(super) fn knows_resp2_only(value: &Value) -> bool {
+    let Value::ServerError(error) = value else {
+        return false;
+    };
+    match (error.kind(), error.code()) {
+        (_, "NOPROTO") => true,
+        (Some(ServerErrorKind::NoPerm), _) => true,
+        _ => is_unknown(error),
+    }
+}
+
+fn read_error(
+    expect: Expect,
+    error: &redis::ServerError,
+    in_cluster: bool,
+) -> Result<Answer, Refusal> {
     let status = match (error.kind(), error.code()) {
         (_, "WRONGPASS" | "NOAUTH") => Status::Auth,
         (Some(ServerErrorKind::NoPerm), _) => Status::Denied,
@@ -202,12 +245,13 @@ fn read_error(expect: Expect, error: &redis::ServerError) -> Result<Answer, Refu
         _ => Status::Server,
     };
     match expect {
-        Expect::Courtesy => Ok(Answer::Nothing),
+        Expect::Courtesy | Expect::Favour | Expect::Role => Ok(Answer::Nothing),
         Expect::Question => {
             let words = error.details().unwrap_or_default().to_owned();
             Ok(Answer::Said(Said::Refused { code: error.code().to_owned(), words }))
         }
         Expect::Word if error.code() == "BUSY" => Ok(Answer::Nothing),
+        Expect::Guard if is_the_masters(error.code()) => Ok(Answer::Nothing),
         Expect::ExactMembers(number) => Ok(Answer::ExactRefused(number)),
         Expect::Clients => {
             forbidden_once("CLIENT LIST", error);
@@ -217,22 +261,44 @@ fn read_error(expect: Expect, error: &redis::ServerError) -> Result<Answer, Refu
             forbidden_once("CLIENT KILL", error);
             Ok(Answer::Killed(None))
         }
-        Expect::Hello | Expect::Login => Err(Refusal::Error(login_failure(expect, status, error))),
+        Expect::Greeting if status != Status::Auth && !is_full(error) => Ok(Answer::Nothing),
+        Expect::Hello | Expect::Login | Expect::Greeting => {
+            Err(Refusal::Error(login_failure(expect, status, error)))
+        }
         Expect::Token if matches!(error.code(), "WRONGTYPE" | "ERR") => Err(no_counter()),
+        Expect::Subscribed(_) if in_cluster && is_unknown(error) => {
+            let text = "the server has no sharded channels, which Redis 7.0 and newer have";
+            Err(Refusal::Error(Error::new(Status::Unsupported, text)))
+        }
         _ => {
             let words = error.details().unwrap_or_default();
             let mut text = format!("the server says: {} {words}", error.code());
             if status == Status::Denied {
-                text.push_str(&missing_rule(expect, words));
+                text.push_str(&missing_rule(expect, words, in_cluster));
             }
             Err(Refusal::Error(Error::new(status, text)))
         }
     }
 }
 
+fn is_full(error: &redis::ServerError) -> bool {
+    error.details().unwrap_or_default().starts_with("max number of clients")
+}
+
+fn is_unknown(error: &redis::ServerError) -> bool {
+    // Redis writes it small; others that speak its protocol do not.
+    error.details().unwrap_or_default().to_ascii_lowercase().starts_with("unknown command")
+}
+
+/// Whether it is the master of the slot that refuses a write so: before it looks at any of that, it looks
+/// whether the slot is its own, and whether the cluster stands.
+fn is_the_masters(code: &str) -> bool {
+    matches!(code, "ASK" | "BUSY" | "MISCONF" | "NOREPLICAS" | "OOM")
+}
+
 /// The end of a sentence that tells of a refusal.
-fn missing_rule(expect: Expect, words: &str) -> String {
-    let rule = rule::missing(expect, words);
+fn missing_rule(expect: Expect, words: &str, in_cluster: bool) -> String {
+    let rule = rule::missing(expect, words, in_cluster);
     rule.map(|rule| format!(" (missing rule: {rule})")).unwrap_or_default()
 }
 
@@ -250,17 +316,17 @@ fn forbidden_once(what: &str, error: &redis::ServerError) {
 /// secret: only its code is told.
 fn login_failure(expect: Expect, status: Status, error: &redis::ServerError) -> Error {
     let details = error.details().unwrap_or_default();
-    let busy = details.starts_with("max number of clients");
-    // Redis writes it small; others that speak its protocol do not.
-    let unknown = details.to_ascii_lowercase().starts_with("unknown command");
+    let unknown = is_unknown(error);
     let refused = details.starts_with("AUTH ") || details.starts_with("invalid password");
     match status {
         Status::Auth => Error::new(status, "the server does not accept the user or the password"),
         Status::Denied => {
-            let rule = missing_rule(expect, details);
+            let rule = missing_rule(expect, details, false);
             Error::new(status, format!("the server denies this user the login commands{rule}"))
         }
-        Status::Server if busy => Error::new(status, "the server has no room for another client"),
+        Status::Server if is_full(error) => {
+            Error::new(status, "the server has no room for another client")
+        }
         Status::Server if refused => {
             Error::new(Status::Auth, "the server does not accept the user or the password")
         }

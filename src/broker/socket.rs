@@ -85,8 +85,14 @@ pub(crate) struct Wire {
 }
 
 impl Wire {
-    /// Begins to connect; nothing waits.
-    pub(crate) fn dial(endpoint: &Endpoint, route: &Route) -> io::Result<Self> {
+    /// Begins to connect, twice where the server speaks RESP2 only; nothing waits.
+    pub(crate) fn dial(endpoint: &Endpoint, route: &Route) -> io::Result<(Self, Option<Self>)> {
+        let first = Self::dial_one(endpoint, route)?;
+        let second = endpoint.dialect().is_resp2().then(|| Self::dial_one(endpoint, route));
+        Ok((first, second.transpose()?))
+    }
+
+    fn dial_one(endpoint: &Endpoint, route: &Route) -> io::Result<Self> {
         let tls = endpoint.tls().map(|tls| tls.begin(&route.host)).transpose()?.map(Box::new);
         let (domain, tcp) = match &route.place {
             Place::Memory(memory) => return Self::enter(memory),
@@ -236,26 +242,51 @@ fn address_of(place: &Place) -> io::Result<SockAddr> {
     }
 }
 
-/// Sleeps until a socket can be read (or written, if wanted), at most so long.
-pub(crate) fn await_socket(socket: &OwnSocket, write: bool, span: Duration) {
-    await_any(&mut [entry(socket.as_raw_fd(), write)], Some(span));
+/// Those of one connection.
+#[derive(Clone)]
+pub(crate) struct Sockets {
+    first: Arc<OwnSocket>,
+    second: Option<Arc<OwnSocket>>,
 }
 
-/// As [`await_socket`], or until the other can be read, and tells whether that is it; `None` for ever.
-pub(crate) fn await_sockets(
-    socket: &OwnSocket,
-    write: bool,
-    other: &OwnSocket,
+impl Sockets {
+    pub(crate) fn of(first: &Wire, second: Option<&Wire>) -> Self {
+        Self { first: first.socket.clone(), second: second.map(|wire| wire.socket.clone()) }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn one(socket: OwnSocket) -> Self {
+        Self { first: Arc::new(socket), second: None }
+    }
+
+    /// Each with what belongs to it.
+    pub(crate) fn with<T>(&self, [first, second]: [T; 2]) -> impl Iterator<Item = (&Socket, T)> {
+        let second = self.second.as_deref().map(|socket| (&**socket, second));
+        std::iter::once((&**self.first, first)).chain(second)
+    }
+}
+
+/// Sleeps until one of the sockets can be read (or written, if wanted), or the other can be read, and tells
+/// whether that is it; at most so long, `None` for ever.
+pub(crate) fn await_any(
+    sockets: &Sockets,
+    write: [bool; 2],
+    other: Option<&OwnSocket>,
     span: Option<Duration>,
 ) -> bool {
-    let mut entries = [entry(socket.as_raw_fd(), write), entry(other.as_raw_fd(), false)];
-    await_any(&mut entries, span);
-    entries[1].revents != 0
+    // What has no descriptor is passed over.
+    let mut entries = [entry(-1, false); 3];
+    for (place, (socket, write)) in entries.iter_mut().zip(sockets.with(write)) {
+        *place = entry(socket.as_raw_fd(), write);
+    }
+    entries[2] = entry(other.map_or(-1, AsRawFd::as_raw_fd), false);
+    poll(&mut entries, span);
+    entries[2].revents != 0
 }
 
 /// Sleeps until a descriptor can be read, at most so long; `None` for ever. May wake early.
 pub(crate) fn await_descriptor(descriptor: RawFd, span: Option<Duration>) {
-    await_any(&mut [entry(descriptor, false)], span);
+    poll(&mut [entry(descriptor, false)], span);
 }
 
 fn entry(fd: RawFd, write: bool) -> libc::pollfd {
@@ -263,7 +294,7 @@ fn entry(fd: RawFd, write: bool) -> libc::pollfd {
     libc::pollfd { fd, events, revents: 0 }
 }
 
-fn await_any(entries: &mut [libc::pollfd], span: Option<Duration>) {
+fn poll(entries: &mut [libc::pollfd], span: Option<Duration>) {
     let span = span.map(|span| libc::timespec {
         tv_sec: libc::time_t::try_from(span.as_secs()).unwrap_or(libc::time_t::MAX),
         tv_nsec: span.subsec_nanos().into(),
@@ -285,8 +316,8 @@ mod tests {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let endpoint = Endpoint::parse(&format!("redis://{address}"), &Default::default()).unwrap();
-        let [route] = endpoint.routes().unwrap().try_into().unwrap();
-        let wire = Wire::dial(&endpoint, &route).unwrap();
+        let [route] = endpoint.routes(None).unwrap().try_into().unwrap();
+        let (wire, _) = Wire::dial(&endpoint, &route).unwrap();
         for seconds in [20, 11, 4] {
             let patience = Duration::from_secs(seconds);
             wire.tune(patience);

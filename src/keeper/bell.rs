@@ -4,7 +4,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use crate::broker::{OwnSocket, await_sockets};
+use crate::broker::{OwnSocket, Sockets, await_any};
 
 /// One thread's, for one wait: no descriptors are kept for threads that may never wait again.
 pub(crate) struct Bell {
@@ -28,11 +28,11 @@ impl Bell {
         self.sleeps.store(true, Ordering::SeqCst);
     }
 
-    /// Sleeps until it rings, or the socket can be read (or written, if wanted), or until then. May wake
-    /// early, by a ring that was for what is over.
-    pub(super) fn sleep(&self, socket: &OwnSocket, write: bool, until: Option<Instant>) {
+    /// Sleeps until it rings, or one of the sockets can be read (or written, if wanted), or until then. May
+    /// wake early, by a ring that was for what is over.
+    pub(super) fn sleep(&self, sockets: &Sockets, write: [bool; 2], until: Option<Instant>) {
         let span = until.map(|until| until.saturating_duration_since(Instant::now()));
-        let rang = await_sockets(socket, write, &self.clapper, span);
+        let rang = await_any(sockets, write, Some(&self.clapper), span);
         self.sleeps.store(false, Ordering::SeqCst);
         if rang {
             let _ = self.clapper.recv(&mut [std::mem::MaybeUninit::uninit(); 64]);
@@ -58,9 +58,10 @@ mod tests {
     fn a_ring_wakes_who_sleeps_and_is_not_kept() {
         let bell = Arc::new(Bell::new().unwrap());
         let (_peer, socket) = OwnSocket::pair().unwrap();
+        let sockets = Sockets::one(socket);
         let sleep = |span: u64| {
             let begun = Instant::now();
-            bell.sleep(&socket, false, Some(begun + Duration::from_millis(span)));
+            bell.sleep(&sockets, [false; 2], Some(begun + Duration::from_millis(span)));
             begun.elapsed()
         };
         bell.ring();

@@ -94,7 +94,7 @@ pub(crate) struct Berth<T> {
 impl<T: Transport> Berth<T> {
     /// A connection that was begun, on which nobody lives yet.
     pub(crate) fn new(
-        transport: T,
+        transports: (T, Option<T>),
         endpoint: &Arc<Endpoint>,
         answer_timeout: Duration,
         now: Instant,
@@ -102,7 +102,7 @@ impl<T: Transport> Berth<T> {
         Self {
             endpoint: endpoint.clone(),
             answer_timeout,
-            link: Some(Link::new(transport, endpoint, now)),
+            link: Some(Link::new(transports, endpoint, now)),
             ending: None,
             pulse: None,
             rooms: BTreeMap::new(),
@@ -130,14 +130,19 @@ impl<T: Transport> Berth<T> {
         self.pulse.as_ref().map(Pulse::link)
     }
 
-    /// What carries the bytes, as long as the connection stands.
-    pub(crate) fn transport(&self) -> Option<&T> {
-        self.link.as_ref().map(Link::transport)
+    /// Whether the connection stands, as far as is known.
+    pub(crate) fn stands(&self) -> bool {
+        self.link.is_some()
     }
 
-    /// Whether something waits to be written.
-    pub(crate) fn wants_write(&self) -> bool {
-        self.link.as_ref().is_some_and(Link::wants_write)
+    /// What carries the bytes, as long as the connection stands: one, or two.
+    pub(crate) fn transports(&self) -> impl Iterator<Item = &T> {
+        self.link.iter().flat_map(Link::transports)
+    }
+
+    /// Whether something waits to be written, by the first and by the second.
+    pub(crate) fn wants_write(&self) -> [bool; 2] {
+        self.link.as_ref().map_or([false; 2], Link::wants_write)
     }
 
     /// Whether nobody lives here and nothing is owed.
@@ -451,6 +456,7 @@ impl<T: Transport> Berth<T> {
         let reason = match error {
             LinkError::Garbage(_) | LinkError::Refused(_) => LossReason::Protocol,
             LinkError::Connect(_) | LinkError::Closed(_) => LossReason::Disconnected,
+            LinkError::Demoted(_) => LossReason::Demoted,
         };
         self.evict(reason, &error.describe(&self.endpoint, self.is_logged_in()));
     }

@@ -1,6 +1,7 @@
 //! A [`Berth`] with all it needs in production: a socket, a mutex, and the keeper that wakes it.
 
 use std::fmt;
+use std::net::SocketAddr;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -10,7 +11,7 @@ use super::berth::{Berth, Stopped};
 use super::claim::Claim;
 use super::tenant::Tenant;
 use super::{Heard, Keeper, Task, lock};
-use crate::broker::{Endpoint, LinkError, OwnSocket, Route, Wire, await_socket};
+use crate::broker::{Endpoint, LinkError, Route, Sockets, Wire, await_any};
 use crate::error::{Error, Result, Status};
 use crate::lock::LossReason;
 use crate::protocol::{LinkId, Names, Phase, Stop};
@@ -20,7 +21,9 @@ use crate::stats::Counters;
 pub(crate) struct Line {
     key: usize,
     keeper: Arc<Keeper>,
-    socket: Arc<OwnSocket>,
+    sockets: Sockets,
+    /// Where it leads, if that is an IP address.
+    address: Option<SocketAddr>,
     /// Where those who share the connection read when it was last heard of.
     heard: Option<Arc<Heard>>,
     /// Where its client counts.
@@ -51,8 +54,8 @@ pub(crate) trait Attempt {
 struct Core {
     berth: Berth<Wire>,
     timer: Option<Instant>,
-    /// What the keeper is to wake up for, as far as it was told: `Some(true)` with writing.
-    armed: Option<bool>,
+    /// What the keeper is to wake up for, as far as it was told: of each socket, whether for writing too.
+    armed: Option<[bool; 2]>,
     /// The calling thread of this acquire waits for the socket; the keeper is to stay away.
     driver: Option<u64>,
     /// Its login was answered, and it was counted.
@@ -108,10 +111,10 @@ impl Line {
         counters: Arc<Counters>,
     ) -> Result<Arc<Self>> {
         let now = Instant::now();
-        let wire = Wire::dial(endpoint, route)
+        let wires = Wire::dial(endpoint, route)
             .map_err(|e| LinkError::Connect(e).describe(endpoint, false))?;
-        let socket = wire.socket().clone();
-        let berth = Berth::new(wire, endpoint, answer_timeout, now);
+        let sockets = Sockets::of(&wires.0, wires.1.as_ref());
+        let berth = Berth::new(wires, endpoint, answer_timeout, now);
         let (berth, heard) = match sharing {
             Some(sharing) => (berth.shared(sharing.id, now), Some(sharing.heard)),
             None => (berth, None),
@@ -128,13 +131,19 @@ impl Line {
         let line = Arc::new(Self {
             key: keeper.new_key(),
             keeper: keeper.clone(),
-            socket,
+            sockets,
+            address: route.address(),
             heard,
             counters,
             core: Mutex::new(core),
         });
-        keeper.adopt(&line, &line.socket).map_err(|error| no_poll(&error))?;
+        keeper.adopt(&line, &line.sockets).map_err(|error| no_poll(&error))?;
         Ok(line)
+    }
+
+    /// Where it leads, if that is an IP address.
+    pub(crate) fn address(&self) -> Option<SocketAddr> {
+        self.address
     }
 
     pub(crate) fn key(&self) -> usize {
@@ -148,17 +157,17 @@ impl Line {
         let ticket = tenant.ticket();
         let patience = core.berth.patience(tenant.patience());
         let moved = core.berth.move_in(tenant, Instant::now());
-        let Some(wire) = core.berth.transport().filter(|_| moved.is_ok()) else {
+        if moved.is_err() || !core.berth.stands() {
             self.settle(&mut core);
             return moved;
-        };
-        wire.tune(patience);
+        }
+        core.berth.transports().for_each(|wire| wire.tune(patience));
         if core.driver.is_some() {
             // Whoever drives already serves all that live here.
             return Ok(());
         }
         core.driver = Some(ticket);
-        if core.armed.is_some() && self.keeper.disarm(self.key, &self.socket).is_ok() {
+        if core.armed.is_some() && self.keeper.disarm(self.key, &self.sockets).is_ok() {
             core.armed = None;
         }
         Ok(())
@@ -181,7 +190,7 @@ impl Line {
             }
             let write = core.berth.wants_write();
             drop(core);
-            await_socket(&self.socket, write, left);
+            await_any(&self.sockets, write, None, Some(left));
         }
     }
 
@@ -203,7 +212,7 @@ impl Line {
             core.berth.visit(now, Instant::now);
             bell.iter().for_each(|bell| bell.listen());
             let over = attempt.has_news() || until.is_some_and(|until| until <= now);
-            if over || core.berth.transport().is_none() {
+            if over || !core.berth.stands() {
                 return self.leave_to_keeper(core);
             }
             let phase = core.berth.phase_of(attempt.names(), attempt.ticket());
@@ -212,12 +221,12 @@ impl Line {
             match &bell {
                 Some(bell) => {
                     drop(core);
-                    bell.sleep(&self.socket, write, timer);
+                    bell.sleep(&self.sockets, write, timer);
                 }
                 // Most are answered at once, and need no bell.
                 None if phase == Some(Phase::Joining) && now < brief => {
                     drop(core);
-                    await_socket(&self.socket, write, brief - now);
+                    await_any(&self.sockets, write, None, Some(brief - now));
                 }
                 None => {
                     bell = self.hang_bell(&mut core, attempt);
@@ -252,7 +261,7 @@ impl Line {
 
     /// Whether the connection can take another tenant, now or soon.
     pub(crate) fn is_usable(&self) -> bool {
-        self.lock().berth.transport().is_some()
+        self.lock().berth.stands()
     }
 
     /// What it goes by, if it is shared.
@@ -296,7 +305,7 @@ impl Line {
         if idle && core.retired {
             core.berth.close();
         }
-        if core.berth.transport().is_none() {
+        if !core.berth.stands() {
             return self.dismiss(core);
         }
         if core.driver.is_some() {
@@ -305,7 +314,7 @@ impl Line {
         }
         let armed = (!idle).then_some(core.berth.wants_write());
         if let Some(write) = armed.filter(|_| core.armed != armed) {
-            if let Err(error) = self.keeper.arm(self.key, &self.socket, write) {
+            if let Err(error) = self.keeper.arm(self.key, &self.sockets, write) {
                 core.berth.evict(LossReason::Internal, &no_poll(&error));
                 return self.dismiss(core);
             }
@@ -319,7 +328,7 @@ impl Line {
     fn count(&self, core: &mut Core) {
         if !core.opened && core.berth.is_logged_in() {
             core.opened = true;
-            self.counters.connected();
+            core.berth.transports().for_each(|_| self.counters.connected());
             log::debug!(connection = self.key; "connected");
         }
         match core.berth.take_checks() {
@@ -330,7 +339,7 @@ impl Line {
 
     fn dismiss(&self, core: &mut Core) {
         if !std::mem::replace(&mut core.dismissed, true) {
-            self.keeper.dismiss(self.key, &self.socket, core.timer.take());
+            self.keeper.dismiss(self.key, &self.sockets, core.timer.take());
         }
     }
 }

@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 
 use polling::{Event, Events, PollMode, Poller};
 
-use crate::broker::OwnSocket;
+use crate::broker::Sockets;
 use crate::error::{Error, Result, Status};
 use crate::fork::PerProcess;
 pub(crate) use crate::mutex::lock;
@@ -132,11 +132,13 @@ impl Keeper {
         self.next_key.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Takes a line in. Its socket is polled from its first [`arm`](Self::arm) on.
-    pub(crate) fn adopt(&self, line: &Arc<Line>, socket: &Arc<OwnSocket>) -> std::io::Result<()> {
-        // SAFETY: the line keeps its socket until `dismiss` has taken it out of the poller.
-        unsafe {
-            self.poller.add_with_mode(&**socket, Event::none(line.key()), PollMode::Oneshot)?;
+    /// Takes a line in. Its sockets are polled from its first [`arm`](Self::arm) on.
+    pub(crate) fn adopt(&self, line: &Arc<Line>, sockets: &Sockets) -> std::io::Result<()> {
+        for (socket, ()) in sockets.with([(); 2]) {
+            // SAFETY: the line keeps its sockets until `dismiss` has taken them out of the poller.
+            unsafe {
+                self.poller.add_with_mode(socket, Event::none(line.key()), PollMode::Oneshot)?;
+            }
         }
         self.take_on(line.key(), line.clone());
         Ok(())
@@ -153,19 +155,33 @@ impl Keeper {
         drop(task);
     }
 
-    /// Wakes the keeper at the socket's next sign of life, once.
-    pub(crate) fn arm(&self, key: usize, socket: &OwnSocket, write: bool) -> std::io::Result<()> {
-        self.poller.modify_with_mode(&**socket, Event::new(key, true, write), PollMode::Oneshot)
+    /// Wakes the keeper at the next sign of life of any of the sockets, once.
+    pub(crate) fn arm(
+        &self,
+        key: usize,
+        sockets: &Sockets,
+        write: [bool; 2],
+    ) -> std::io::Result<()> {
+        self.watch(sockets, write.map(|write| Event::new(key, true, write)))
     }
 
     /// Takes [`arm`](Self::arm) back.
-    pub(crate) fn disarm(&self, key: usize, socket: &OwnSocket) -> std::io::Result<()> {
-        self.poller.modify_with_mode(&**socket, Event::none(key), PollMode::Oneshot)
+    pub(crate) fn disarm(&self, key: usize, sockets: &Sockets) -> std::io::Result<()> {
+        self.watch(sockets, [Event::none(key), Event::none(key)])
+    }
+
+    fn watch(&self, sockets: &Sockets, events: [Event; 2]) -> std::io::Result<()> {
+        let mut watched = sockets.with(events);
+        watched.try_for_each(|(socket, event)| {
+            self.poller.modify_with_mode(socket, event, PollMode::Oneshot)
+        })
     }
 
     /// Lets go of a line.
-    pub(crate) fn dismiss(&self, key: usize, socket: &OwnSocket, timer: Option<Instant>) {
-        let _ = self.poller.delete(&**socket);
+    pub(crate) fn dismiss(&self, key: usize, sockets: &Sockets, timer: Option<Instant>) {
+        for (socket, ()) in sockets.with([(); 2]) {
+            let _ = self.poller.delete(socket);
+        }
         self.reschedule(key, timer, None);
         self.let_go(key);
     }

@@ -157,7 +157,7 @@ impl Tenant {
 
     /// Carries out what the protocol has said.
     pub(super) fn carry_out<T: Transport>(&mut self, now: Instant, link: &mut Link<T>) {
-        let mut commands = Commands::default();
+        let mut commands = Commands::of(&self.owner.names);
         while let Some(output) = self.contender.next_output() {
             self.perform(output, now, &mut commands);
         }
@@ -187,7 +187,12 @@ impl Tenant {
             }
             Output::Count => commands.count(Members::Now, names.channel()),
             Output::Pong { to, answer } => {
-                commands.pong(&names.response_channel(&to), &self.pong(answer));
+                let (channel, payload) = (names.response_channel(&to), self.pong(answer));
+                match to {
+                    ReplyTo::Token(_) => commands.pong(&channel, &payload),
+                    // Whoever may ping may name any channel, one that we have no right to among them.
+                    ReplyTo::Name(_) => commands.pong_elsewhere(&channel, &payload),
+                }
             }
             Output::Granted => self.claim.granted(commands, &names.fence_key()),
             Output::Queued { ahead } => self.claim.tell(Verdict::Queued(ahead)),
@@ -239,7 +244,7 @@ impl Tenant {
 
     /// Tells of a grant, unless the news are too old for that.
     pub(super) fn tell_grant<T: Transport>(&mut self, now: Instant, link: &mut Link<T>) {
-        let mut commands = Commands::default();
+        let mut commands = Commands::of(&self.owner.names);
         let news = self.news(now, link);
         self.claim.tell_grant(self.contender.id(), news, &mut commands);
         self.send(commands, now, link);
@@ -252,7 +257,7 @@ impl Tenant {
         now: Instant,
         link: &mut Link<T>,
     ) {
-        let mut commands = Commands::default();
+        let mut commands = Commands::of(&self.owner.names);
         let news = self.news(now, link);
         guest.tell_grant(self.contender.id(), news, &mut commands);
         self.send(commands, now, link);
@@ -273,7 +278,7 @@ impl Tenant {
         before.departs();
         self.claim.tell(Verdict::Freed);
         if !self.claim.is_holding() && !self.claim.is_granted() {
-            let mut commands = Commands::default();
+            let mut commands = Commands::of(&self.owner.names);
             self.claim.granted(&mut commands, &self.owner.names.fence_key());
             self.send(commands, now, link);
         }
@@ -387,7 +392,7 @@ impl Tenant {
         let Some(marks) = roll.marks(&self.owner.names) else {
             return Some(Input::Rolled(Some(roll.all())));
         };
-        let mut commands = Commands::default();
+        let mut commands = Commands::of(&self.owner.names);
         commands.which(&marks);
         self.send(commands, now, link);
         self.rolls.push_back(roll);

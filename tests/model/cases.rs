@@ -136,7 +136,6 @@ fn members_on_links() {
     holds(Case::new(&["WW", "WW"]).linked().overlap(), 70_000);
 }
 
-/// RESP2: replies and pushes pass each other.
 /// Whoever may publish may say anything, at any moment, and may say again what others have said.
 #[test]
 fn noise_on_the_channels() {
@@ -151,6 +150,7 @@ fn noise_on_the_channels() {
     holds(Case::new(&["W", "W", "W"]).one_pipeline().noise(1), 50_000);
 }
 
+/// RESP2: replies and pushes pass each other.
 #[test]
 fn two_streams() {
     holds(Case::new(&["W", "W"]).two_streams().crashes(1).timeouts(1).premature(1), 60_000);

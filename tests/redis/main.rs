@@ -30,6 +30,7 @@ mod readers;
 mod reaping;
 mod recovery;
 mod resources;
+mod resp2;
 mod rollout;
 mod settings;
 mod shared;

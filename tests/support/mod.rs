@@ -1,6 +1,7 @@
 //! What the tests with a real server need: the server, and other processes.
 #![allow(dead_code)]
 
+pub mod cluster;
 pub mod go;
 #[cfg(feature = "simulation")]
 pub mod memory;
@@ -136,12 +137,12 @@ impl Server {
         if let Some(name) = &self.in_memory {
             return format!("memory://{name}");
         }
-        format!("unix://{}", self.socket().display())
+        format!("unix://{}{}", self.socket().display(), wanted_protocol())
     }
 
     /// Over TCP.
     pub fn tcp_url(&self) -> String {
-        format!("redis://127.0.0.1:{}", self.port())
+        format!("redis://127.0.0.1:{}{}", self.port(), wanted_protocol())
     }
 
     pub fn port(&self) -> u16 {
@@ -258,6 +259,14 @@ pub fn die_with_parent(command: &mut Command) {
             libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
             Ok(())
         });
+    }
+}
+
+/// Has the tests go by two connections of RESP2 where that is asked for.
+fn wanted_protocol() -> &'static str {
+    match std::env::var_os("PORTALOCK_RESP2") {
+        Some(_) => "?protocol=resp2",
+        None => "",
     }
 }
 

@@ -1,5 +1,8 @@
 //! Where the server is and how to log in there.
 
+mod cluster;
+mod cluster_url;
+mod dialect;
 mod sentinel;
 mod sentinel_url;
 mod server;
@@ -11,6 +14,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use cluster::Cluster;
+pub(super) use cluster::Node;
+pub(crate) use dialect::Dialect;
 pub(crate) use sentinel::{Attendance, Doubt, Sentinels};
 use server::Server;
 pub(crate) use vigil::Ear;
@@ -26,6 +32,7 @@ pub(crate) struct Endpoint {
     target: Target,
     pub(super) login: Login,
     tls: Option<Tls>,
+    dialect: Arc<Dialect>,
 }
 
 /// Who logs in, and into which database.
@@ -45,6 +52,10 @@ enum Target {
     Sentinel(Arc<Sentinels>),
     /// What a sentinel has named.
     Master(sentinel::Master),
+    /// Whichever of a cluster's nodes has a slot.
+    Cluster(Arc<Cluster>),
+    /// One of them.
+    Node(Node),
     /// A broker of this process.
     Memory(Memory),
 }
@@ -56,6 +67,16 @@ pub(crate) struct Route {
     pub(crate) place: Place,
     /// The server's name as it was given, without the port: what a certificate has to be for.
     pub(crate) host: Arc<str>,
+}
+
+impl Route {
+    /// The IP address and port, if it has those.
+    pub(crate) fn address(&self) -> Option<SocketAddr> {
+        match self.place {
+            Place::Tcp(address) => Some(address),
+            _ => None,
+        }
+    }
 }
 
 /// What can be connected to.
@@ -73,6 +94,11 @@ impl Endpoint {
     /// Reads a URL. No part of it is repeated in an error but its scheme: the rest may be secret.
     pub(crate) fn parse(url: &str, options: &ClientOptions) -> Result<Self> {
         url::parse(url, options)
+    }
+
+    /// Which protocol it is spoken to in, which connections may find out.
+    pub(crate) fn dialect(&self) -> &Arc<Dialect> {
+        &self.dialect
     }
 
     /// The name of the user that logs in.
@@ -100,13 +126,15 @@ impl Endpoint {
         self.tls.as_ref()
     }
 
-    /// The routes to the server. Looks host names up, which may take as long as the system's
+    /// The routes to the server, in a cluster to the one that has the slot, or to any. Looks host names up, which may take as long as the system's
     /// resolver likes: see [`needs_lookup`](Self::needs_lookup).
-    pub(crate) fn routes(&self) -> Result<Vec<Route>> {
+    pub(crate) fn routes(&self, slot: Option<u16>) -> Result<Vec<Route>> {
         match &self.target {
             Target::Server(server) => server.routes(),
             Target::Sentinel(sentinels) => sentinels.routes(),
             Target::Master(master) => master.server.routes(),
+            Target::Cluster(cluster) => cluster.routes(slot),
+            Target::Node(node) => node.server.routes(),
             Target::Memory(memory) => {
                 Ok(vec![Route { place: Place::Memory(memory.clone()), host: "".into() }])
             }
@@ -114,21 +142,60 @@ impl Endpoint {
     }
 
     /// The routes, if they can be told at once.
-    pub(crate) fn ready_routes(&self) -> Option<Result<Vec<Route>>> {
+    pub(crate) fn ready_routes(&self, slot: Option<u16>) -> Option<Result<Vec<Route>>> {
         match &self.target {
             Target::Sentinel(sentinels) => sentinels.fresh_routes(),
-            _ => (!self.needs_lookup()).then(|| self.routes()),
+            Target::Cluster(cluster) => cluster.ready_routes(slot),
+            _ => (!self.needs_lookup()).then(|| self.routes(slot)),
         }
     }
 
     /// What a connection by one of the routes is to: the same, or the one server that was found.
     pub(crate) fn at(self: &Arc<Self>, route: &Route) -> Arc<Self> {
-        match (&self.target, &route.place) {
+        let target = match (&self.target, &route.place) {
             (Target::Sentinel(sentinels), Place::Tcp(at)) => {
-                let target = Target::Master(sentinels.master_at(&route.host, *at));
-                Arc::new(Self { target, login: self.login.clone(), tls: self.tls.clone() })
+                Target::Master(sentinels.master_at(&route.host, *at))
             }
-            _ => self.clone(),
+            (Target::Cluster(cluster), Place::Tcp(at)) => {
+                Target::Node(cluster.node_at(&route.host, *at))
+            }
+            _ => return self.clone(),
+        };
+        Arc::new(self.with(target))
+    }
+
+    /// The cluster that is to be asked where a slot is, if any.
+    pub(crate) fn cluster(&self) -> Option<&Arc<Cluster>> {
+        match &self.target {
+            Target::Cluster(cluster) => Some(cluster),
+            Target::Node(node) => Some(node.cluster()),
+            _ => None,
+        }
+    }
+
+    /// The node of a cluster that it is.
+    pub(super) fn node(&self) -> Option<&Node> {
+        match &self.target {
+            Target::Node(node) => Some(node),
+            _ => None,
+        }
+    }
+
+    /// The same login at another server.
+    fn with_server(&self, server: Server) -> Self {
+        self.with(Target::Server(server))
+    }
+
+    fn with(&self, target: Target) -> Self {
+        let (login, tls) = (self.login.clone(), self.tls.clone());
+        Self { target, login, tls, dialect: self.dialect.clone() }
+    }
+
+    /// The host, where it is one server that has one.
+    fn host(&self) -> Option<&str> {
+        match &self.target {
+            Target::Server(Server::Tcp(host, _)) => Some(host),
+            _ => None,
         }
     }
 
@@ -151,6 +218,8 @@ impl Endpoint {
             Target::Server(server) => server.needs_lookup(),
             Target::Sentinel(_) => true,
             Target::Master(master) => master.server.needs_lookup(),
+            Target::Cluster(_) => true,
+            Target::Node(node) => node.server.needs_lookup(),
             Target::Memory(_) => false,
         }
     }
@@ -162,6 +231,8 @@ impl fmt::Display for Endpoint {
             Target::Server(server) => server.fmt(f),
             Target::Sentinel(sentinels) => sentinels.fmt(f),
             Target::Master(master) => master.fmt(f),
+            Target::Cluster(cluster) => cluster.fmt(f),
+            Target::Node(node) => node.fmt(f),
             Target::Memory(memory) => memory.fmt(f),
         }
     }

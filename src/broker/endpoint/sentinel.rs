@@ -163,7 +163,7 @@ impl Sentinels {
     fn ask(&self, at: usize) -> Result<Option<Told<'_>>> {
         let endpoint = &self.sentinels[at];
         let mut failure = None;
-        for route in endpoint.routes()? {
+        for route in endpoint.routes(None)? {
             let until = Instant::now() + PATIENCE;
             let told = Dialogue::open(endpoint, &route, until).and_then(|mut dialogue| {
                 let sighting = sighting::ask(&mut dialogue, &self.name)?;

@@ -46,6 +46,7 @@ pub(super) fn parse(url: &str, options: &ClientOptions) -> Result<Endpoint> {
         target: Target::Sentinel(Arc::new(sentinels)),
         login: of_master.login,
         tls: of_master.tls,
+        dialect: of_master.dialect,
     })
 }
 

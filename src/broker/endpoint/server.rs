@@ -1,7 +1,7 @@
 //! One server at one address.
 
 use std::fmt;
-use std::net::{IpAddr, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 
 use super::{Place, Route};
@@ -35,6 +35,16 @@ impl Server {
             return Err(unknown(format!("host {host:?} has no address")));
         }
         Ok(routes)
+    }
+
+    /// Whether that is its address, of one that is known by its address.
+    pub(super) fn is_at(&self, at: SocketAddr) -> bool {
+        match self {
+            Self::Tcp(host, port) => {
+                at.port() == *port && host.parse::<IpAddr>().is_ok_and(|host| host == at.ip())
+            }
+            Self::Unix(_) => false,
+        }
     }
 
     /// Whether [`routes`](Self::routes) may block.

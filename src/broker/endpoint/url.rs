@@ -1,12 +1,15 @@
 //! Reads URLs.
 
+use std::borrow::Cow;
+use std::sync::Arc;
+
 use percent_encoding::percent_decode_str;
 use redis::{ConnectionAddr, IntoConnectionInfo};
 use url::Url;
 
 use super::super::tls::Tls;
 use super::server::Server;
-use super::{Endpoint, Login, Target, sentinel_url};
+use super::{Dialect, Endpoint, Login, Target, cluster_url, sentinel_url};
 use crate::broker::memory::Memory;
 use crate::error::{Error, Result, Status};
 use crate::options::ClientOptions;
@@ -17,7 +20,7 @@ pub(super) fn parse(url: &str, options: &ClientOptions) -> Result<Endpoint> {
     }
     let Some((scheme, rest)) = url.split_once(':') else {
         return Err(invalid(
-            "the URL has no scheme; expected redis://…, rediss://…, unix://…, redis-sentinel://… or memory://…",
+            "the URL has no scheme; expected redis://…, rediss://…, unix://…, redis-sentinel://…, redis-cluster://… or memory://…",
         ));
     };
     let kind = kind_of(scheme)?;
@@ -27,6 +30,7 @@ pub(super) fn parse(url: &str, options: &ClientOptions) -> Result<Endpoint> {
     }
     match kind {
         Kind::Sentinels => return sentinel_url::parse(url, options),
+        Kind::Cluster => return cluster_url::parse(url, options),
         Kind::Memory => return memory(url),
         Kind::Plain | Kind::Encrypted => {}
     }
@@ -58,7 +62,18 @@ pub(super) fn parse(url: &str, options: &ClientOptions) -> Result<Endpoint> {
         db: settings.db(),
     };
     let tls = encrypted.then(|| Tls::load(&options.tls)).transpose()?;
-    Ok(Endpoint { target: Target::Server(server), login, tls })
+    let dialect = Arc::new(dialect_of(&plain));
+    Ok(Endpoint { target: Target::Server(server), login, tls, dialect })
+}
+
+/// The crate takes RESP2 where nothing is said.
+fn dialect_of(url: &str) -> Dialect {
+    let is_resp2 =
+        |(key, value): (Cow<str>, Cow<str>)| key == "protocol" && matches!(&*value, "2" | "resp2");
+    match Url::parse(url).is_ok_and(|url| url.query_pairs().any(is_resp2)) {
+        true => Dialect::resp2_only(),
+        false => Dialect::default(),
+    }
 }
 
 /// `memory://name`, and nothing besides.
@@ -84,6 +99,7 @@ fn memory(url: &str) -> Result<Endpoint> {
         target: Target::Memory(Memory::named(&name)?),
         login: Login::default(),
         tls: None,
+        dialect: Arc::default(),
     })
 }
 
@@ -96,6 +112,8 @@ enum Kind {
     Encrypted,
     /// Sentinels that know a server.
     Sentinels,
+    /// Nodes of a cluster.
+    Cluster,
     /// A broker of this process.
     Memory,
 }
@@ -105,7 +123,10 @@ fn kind_of(scheme: &str) -> Result<Kind> {
         "redis" | "valkey" | "unix" | "redis+unix" | "valkey+unix" => Ok(Kind::Plain),
         "rediss" | "valkeys" => Ok(Kind::Encrypted),
         "redis-sentinel" | "valkey-sentinel" => Ok(Kind::Sentinels),
-        "rediss-sentinel" | "valkeys-sentinel" => Err(unsupported(scheme)),
+        "redis-cluster" | "valkey-cluster" => Ok(Kind::Cluster),
+        "rediss-sentinel" | "valkeys-sentinel" | "rediss-cluster" | "valkeys-cluster" => {
+            Err(unsupported(scheme))
+        }
         "memory" => Ok(Kind::Memory),
         _ => Err(Error::new(
             Status::Unsupported,

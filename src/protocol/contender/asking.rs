@@ -125,6 +125,9 @@ impl Contender {
             return;
         }
         let keep = self.is_mutant(Mutant::KeepGhosts);
+        if self.phase != Phase::Waiting {
+            return;
+        }
         let again = self.is_mutant(Mutant::TakeSecondEcho);
         let Probe::Open(open) = &mut self.probe else {
             return;

@@ -1,0 +1,26 @@
+//! Which protocol the server speaks.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// RESP3, until it is found out that the server does not speak it, for all connections of a client.
+#[derive(Debug, Default)]
+pub(crate) struct Dialect {
+    resp2: AtomicBool,
+}
+
+impl Dialect {
+    /// RESP2 from the start, as it was asked for.
+    pub(super) fn resp2_only() -> Self {
+        Self { resp2: AtomicBool::new(true) }
+    }
+
+    /// Whether each connection takes two, as with RESP2 one that follows channels can do nothing else.
+    pub(crate) fn is_resp2(&self) -> bool {
+        self.resp2.load(Ordering::Acquire)
+    }
+
+    /// The server refuses RESP3; `true` if that is new.
+    pub(crate) fn learn_resp2(&self) -> bool {
+        !self.resp2.swap(true, Ordering::AcqRel)
+    }
+}
