@@ -252,7 +252,7 @@ impl Client {
             let endpoint = self.shared.endpoint.at(&route);
             let attempt = || {
                 let mut dialogue = Dialogue::open(&endpoint, &route, until)?;
-                self.hear_out(&mut dialogue, &talk)
+                self.hear_out(&mut dialogue, talk)
             };
             let resp2 = self.shared.speaks_resp2();
             let outcome = match attempt() {
