@@ -89,7 +89,7 @@ impl Commands {
     pub(super) fn login_twice(&mut self, endpoint: &Endpoint) {
         self.authenticate(Side::Rest, endpoint);
         // Without a password there is nothing else yet by which one can be refused.
-        self.push(Expect::Login, &cmd("PING"));
+        self.push(Expect::Greeting, &cmd("PING"));
         if endpoint.login.db != 0 {
             self.push(Expect::Login, cmd("SELECT").arg(endpoint.login.db));
         }
@@ -97,7 +97,7 @@ impl Commands {
             self.push(Expect::Role, &cmd("ROLE"));
         }
         self.authenticate(Side::Channels, endpoint);
-        self.push_to(Side::Channels, Expect::Login, &cmd("PING"));
+        self.push_to(Side::Channels, Expect::Greeting, &cmd("PING"));
         self.introduce();
     }
 
@@ -239,7 +239,7 @@ impl Commands {
 
     /// The same, where nobody waits for the answer.
     pub(super) fn alive_again(&mut self) {
-        self.push_to(Side::Channels, Expect::Word, &cmd("PING"));
+        self.push_to(Side::Channels, Expect::Courtesy, &cmd("PING"));
     }
 
     fn publish(&mut self, expect: Expect, channel: &str, payload: &[u8]) {

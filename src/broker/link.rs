@@ -394,7 +394,7 @@ impl<T: Transport> Link<T> {
             return Err(LinkError::Refused(not_the_master()));
         }
         let answer = reply::read(expect, value, &mut self.receivers, self.node.is_some());
-        self.logged_in |= !matches!(expect, Expect::Hello | Expect::Login | Expect::Role);
+        self.logged_in |= !expect.is_of_login();
         match answer {
             Ok(answer) => Ok(Frame::Answer(answer)),
             Err(Refusal::Error(error)) => Err(LinkError::Refused(error)),

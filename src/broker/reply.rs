@@ -15,6 +15,8 @@ pub(crate) enum Expect {
     Hello,
     /// To what belongs to the login as well: the database.
     Login,
+    /// To what is asked only to hear a refusal to let us in: any other says nothing of that.
+    Greeting,
     /// Whether the server is a master, where the handshake has not told.
     Role,
     /// To a command whose failure changes nothing.
@@ -52,6 +54,13 @@ pub(crate) enum Expect {
     Question,
     /// To a write that only the master of a slot does.
     Guard,
+}
+
+impl Expect {
+    /// Whether it says nothing yet of what the server is there for.
+    pub(super) fn is_of_login(self) -> bool {
+        matches!(self, Self::Hello | Self::Login | Self::Role | Self::Greeting)
+    }
 }
 
 /// Why the members were counted.
@@ -187,6 +196,7 @@ pub(super) fn read(
         Expect::Hello
         | Expect::Login
         | Expect::Role
+        | Expect::Greeting
         | Expect::Courtesy
         | Expect::Favour
         | Expect::Done
@@ -251,7 +261,10 @@ fn read_error(
             forbidden_once("CLIENT KILL", error);
             Ok(Answer::Killed(None))
         }
-        Expect::Hello | Expect::Login => Err(Refusal::Error(login_failure(expect, status, error))),
+        Expect::Greeting if status != Status::Auth && !is_full(error) => Ok(Answer::Nothing),
+        Expect::Hello | Expect::Login | Expect::Greeting => {
+            Err(Refusal::Error(login_failure(expect, status, error)))
+        }
         Expect::Token if matches!(error.code(), "WRONGTYPE" | "ERR") => Err(no_counter()),
         Expect::Subscribed(_) if in_cluster && is_unknown(error) => {
             let text = "the server has no sharded channels, which Redis 7.0 and newer have";
@@ -266,6 +279,10 @@ fn read_error(
             Err(Refusal::Error(Error::new(status, text)))
         }
     }
+}
+
+fn is_full(error: &redis::ServerError) -> bool {
+    error.details().unwrap_or_default().starts_with("max number of clients")
 }
 
 fn is_unknown(error: &redis::ServerError) -> bool {
@@ -299,7 +316,6 @@ fn forbidden_once(what: &str, error: &redis::ServerError) {
 /// secret: only its code is told.
 fn login_failure(expect: Expect, status: Status, error: &redis::ServerError) -> Error {
     let details = error.details().unwrap_or_default();
-    let busy = details.starts_with("max number of clients");
     let unknown = is_unknown(error);
     let refused = details.starts_with("AUTH ") || details.starts_with("invalid password");
     match status {
@@ -308,7 +324,9 @@ fn login_failure(expect: Expect, status: Status, error: &redis::ServerError) -> 
             let rule = missing_rule(expect, details, false);
             Error::new(status, format!("the server denies this user the login commands{rule}"))
         }
-        Status::Server if busy => Error::new(status, "the server has no room for another client"),
+        Status::Server if is_full(error) => {
+            Error::new(status, "the server has no room for another client")
+        }
         Status::Server if refused => {
             Error::new(Status::Auth, "the server does not accept the user or the password")
         }

@@ -62,6 +62,11 @@ fn command_rule(expect: Expect) -> Option<&'static str> {
         Expect::Clients => Some(LIST),
         Expect::Killed => Some(KILL),
         Expect::Alive => Some(PING),
-        Expect::Hello | Expect::Role | Expect::Courtesy | Expect::Favour | Expect::Question => None,
+        Expect::Hello
+        | Expect::Role
+        | Expect::Greeting
+        | Expect::Courtesy
+        | Expect::Favour
+        | Expect::Question => None,
     }
 }

@@ -54,6 +54,12 @@ fn server(seen: &Seen) -> Finding {
         (name, told(seen, "version", "redis_version").unwrap_or("unknown"))
     });
     let found = format!("{name} {version}");
+    let major: u32 = version.split('.').next().and_then(|part| part.parse().ok()).unwrap_or(0);
+    if name == "valkey" && major >= 9 {
+        let why = "PUBSUB NUMSUB is far too high with some numbers of members (8, 15, 16, 29): who waits \
+                   behind a holder that is killed may find that out a second late";
+        return Finding::warning("server", found, why, "use Valkey 8 or Redis");
+    }
     // What `./dev cousins` runs the tests on; they number their versions from Redis 7.2 on.
     if ["valkey", "redict"].contains(&name) {
         return Finding::fine("server", found);
@@ -62,7 +68,6 @@ fn server(seen: &Seen) -> Finding {
         let why = "the promises rest on how Redis orders and counts; this server is not tested";
         return Finding::warning("server", found, why, "use Redis, or test this server well");
     }
-    let major: u32 = version.split('.').next().and_then(|part| part.parse().ok()).unwrap_or(0);
     match major {
         0 => Finding::unclear("server", found, "some versions lack what locks need", "use Redis 7"),
         1..6 => Finding::danger("server", found, "it is older than RESP3", "use Redis 6 or newer"),
@@ -366,6 +371,8 @@ mod tests {
         assert_eq!(hello("version", "5.0.14"), only("server", Danger));
         assert_eq!(hello("version", "6.2.14"), []);
         assert_eq!(hello("server", "valkey"), []);
+        assert_eq!(with_info("valkey_version", "8.1.1"), []);
+        assert_eq!(with_info("valkey_version", "9.1.2"), only("server", Warning));
         assert_eq!(hello("server", "garnet"), only("server", Warning));
         assert_eq!(with_info("dragonfly_version", "df-v1.20"), only("server", Warning));
         // What HELLO leaves out is found in INFO.

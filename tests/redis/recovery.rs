@@ -101,7 +101,7 @@ fn keep_busy(server: &Server) -> std::thread::JoinHandle<()> {
 }
 
 fn busy_server() -> Server {
-    Server::with(&[("busy-reply-threshold", "100")])
+    Server::with(&[("lua-time-limit", "100")])
 }
 
 #[test]
@@ -202,7 +202,7 @@ fn assert_waits_for_writes(server: &Server, mend: impl FnOnce()) {
 
 #[test]
 fn without_memory_locks_are_handed_over_and_fenced_acquires_go_on_until_there_is_some() {
-    let server = Server::with(&[("maxmemory", "1mb"), ("maxmemory-policy", "noeviction")]);
+    let server = Server::with(&[("maxmemory", "100kb"), ("maxmemory-policy", "noeviction")]);
     assert_waits_for_writes(&server, || server.run::<()>(&["CONFIG", "SET", "maxmemory", "0"]));
 }
 

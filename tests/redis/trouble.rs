@@ -25,7 +25,7 @@ fn checked(url: &str, interval: u64) -> Lock {
 
 #[test]
 fn a_script_that_does_not_end_is_waited_for_and_named() {
-    let server = Server::with(&[("busy-reply-threshold", "50")]);
+    let server = Server::with(&[("lua-time-limit", "50")]);
     let mut connection = server.connection();
     let busy = std::thread::spawn(move || {
         redis::cmd("EVAL").arg("while true do end").arg(0).query::<()>(&mut connection)
