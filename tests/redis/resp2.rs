@@ -142,7 +142,7 @@ fn the_end_of_either_connection_is_the_end_of_the_lock() {
         lock.on_lost(Some(Box::new(move |loss| drop(sender.send(loss.clone())))));
         lock.acquire(wait(5_000)).unwrap();
         let is_it =
-            |line: &&String| !line.contains("cmd=client") && !line.contains(" sub=0 ") == follows;
+            |line: &&String| !line.contains("cmd=client") && line.contains(" sub=0 ") != follows;
         let clients = server.clients();
         let line = clients.iter().find(is_it).unwrap();
         let id = line.split(' ').find_map(|field| field.strip_prefix("id=")).unwrap();
