@@ -113,7 +113,8 @@ fn storm(version: Version) {
     let seconds: u64 = if std::env::var_os("PORTALOCK_SOAK").is_some() { 60 } else { 8 };
     let span = Duration::from_secs(seconds);
     let server = Server::start();
-    let url = server.tcp_url();
+    // The last of ours by two connections.
+    let urls = [server.tcp_url(), server.tcp_url(), format!("{}?protocol=resp2", server.tcp_url())];
     let mut theirs: Vec<Worker> = (0..3).map(|_| version.spawn(&server, NAME)).collect();
     let shares = if version.has_readers() { 50 } else { 0 };
     // A probe of 4.0 and 4.1 takes a tenth of a second for each member, and comes to nothing if anybody
@@ -126,7 +127,7 @@ fn storm(version: Version) {
     let mut said = Vec::new();
     let ours: Vec<u64> = std::thread::scope(|scope| {
         let start = |seed| {
-            let (url, over) = (&url, &over);
+            let (url, over) = (&urls[seed as usize - 1], &over);
             scope.spawn(move || take_part(url, seed, span, over))
         };
         let threads: Vec<_> = (1..=3).map(start).collect();
