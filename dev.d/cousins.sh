@@ -163,7 +163,7 @@ cousin_suite() {
 cmd_cousins() {
     local names=("$@") name suite suites run=(cargo test)
     read -r -a suites <<<"${PORTALOCK_COUSIN_SUITES:-${COUSIN_SUITES[*]}}"
-    # Redis 5 speaks no RESP3: it is there for whoever names it.
+    # Much of the suites is not for Redis 5, which speaks no RESP3: it is there for whoever names it.
     [ $# != 0 ] || mapfile -t names < <(cousin_list | sed '/^redis-5/d; s/ .*//')
     need_rust && need_redis && need_peers || exit
     # It runs twice more what fails: hours of timing tests do not all pass on a busy machine.

@@ -107,8 +107,9 @@ impl Commands {
             return;
         }
         let mut auth = cmd("AUTH");
-        // Redis 5 and older know no users.
-        auth.arg(user).arg(password.as_deref().unwrap_or_default());
+        // Redis 5 and older know no users, all others this one.
+        auth.arg(user.as_deref().filter(|user| *user != "default"))
+            .arg(password.as_deref().unwrap_or_default());
         self.push_to(side, Expect::Login, &auth);
     }
 

@@ -317,7 +317,9 @@ fn forbidden_once(what: &str, error: &redis::ServerError) {
 fn login_failure(expect: Expect, status: Status, error: &redis::ServerError) -> Error {
     let details = error.details().unwrap_or_default();
     let unknown = is_unknown(error);
-    let refused = details.starts_with("AUTH ") || details.starts_with("invalid password");
+    let refused = ["AUTH ", "invalid password", "wrong number of arguments for 'auth'"]
+        .iter()
+        .any(|words| details.starts_with(words));
     match status {
         Status::Auth => Error::new(status, "the server does not accept the user or the password"),
         Status::Denied => {
