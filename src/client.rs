@@ -82,7 +82,7 @@ impl fmt::Debug for Shared {
 impl Client {
     /// Takes the server's URL: `redis://[user[:password]@]host[:port][/db]`, `rediss://…` for the same
     /// with TLS, `unix:///path[?db=N&user=…&pass=…]`, or `redis-sentinel://host[:port][,…]/master[/db]`, with
-    /// more in `docs/sentinel.md`; `memory://name` is a broker inside this process, for tests. Nothing is
+    /// more in `docs/sentinel.md`, or `redis-cluster://host[:port][,…]` (`docs/cluster.md`); `memory://name` is a broker inside this process, for tests. Nothing is
     /// connected yet.
     ///
     /// # Errors
