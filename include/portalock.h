@@ -593,8 +593,8 @@ extern "C" {
  * Makes a client. Nothing is connected yet.
  *
  * @param url      `redis://[user[:password]@]host[:port][/db]`, with percent-encoded specials, or
- *                 `unix:///path[?db=N&user=…&pass=…]`, or `rediss://…`, `redis-sentinel://…` or
- *                 `memory://name` as docs/connecting.md has it; copied
+ *                 `unix:///path[?db=N&user=…&pass=…]`, or `rediss://…`, `redis-sentinel://…`,
+ *                 `redis-cluster://…` or `memory://name` as docs/connecting.md has it; copied
  * @param options  how to connect, or `NULL` for the defaults; copied
  * @param client   where the handle goes; free it with `pl_client_free`
  * @param error    where the error goes, or `NULL`

@@ -82,8 +82,8 @@ impl fmt::Debug for Shared {
 impl Client {
     /// Takes the server's URL: `redis://[user[:password]@]host[:port][/db]`, `rediss://…` for the same
     /// with TLS, `unix:///path[?db=N&user=…&pass=…]`, or `redis-sentinel://host[:port][,…]/master[/db]`, with
-    /// more in `docs/sentinel.md`, or `redis-cluster://host[:port][,…]` (`docs/cluster.md`); `memory://name` is a broker inside this process, for tests. Nothing is
-    /// connected yet.
+    /// more in `docs/sentinel.md`, or `redis-cluster://host[:port][,…]` (`docs/cluster.md`); `memory://name` is a
+    /// broker inside this process, for tests. Nothing is connected yet.
     ///
     /// # Errors
     /// `Invalid` where the URL is none, or a file for TLS cannot be used, `Tls` where the system trusts nobody,

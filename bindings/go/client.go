@@ -39,8 +39,8 @@ type clientCore struct {
 
 // NewClient makes a client. Nothing is connected yet: see [Client.Ping]. The url is
 // redis://[user[:password]@]host[:port][/db], with percent-encoded specials, or
-// unix:///path[?db=N&user=…&pass=…], or redis-sentinel://host[:port][,…]/master[/db], of which
-// docs/sentinel.md tells more.
+// unix:///path[?db=N&user=…&pass=…], or one of the others that
+// docs/connecting.md lists: rediss, redis-sentinel, redis-cluster, and memory for tests.
 //
 // It fails with [ErrInvalid], [ErrUnsupported] for an unknown scheme, or [ErrInternal] where the
 // process may open no more files.

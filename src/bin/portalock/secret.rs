@@ -146,6 +146,8 @@ mod tests {
                 "redis-sentinel://me@h1:1,[::1]:2,h3/m/1?sentinel_user=s",
             ),
             ("redis-sentinel://h1:1,h2/m", "redis-sentinel://h1:1,h2/m"),
+            ("redis-cluster://me:hunter2@h1:1,[::1]:2,h3", "redis-cluster://me@h1:1,[::1]:2,h3"),
+            ("redis://:hunter2@h?protocol=resp2", "redis://h?protocol=resp2"),
             ("unix:///s?db=1&pass=hunter2&user=me", "unix:///s?db=1&user=me"),
         ] {
             assert_eq!(without_password(url).as_deref(), Some(rest));

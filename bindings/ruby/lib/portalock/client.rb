@@ -9,7 +9,8 @@ module Portalock
     # Nothing is connected yet.
     #
     # @param url [String] +redis://[user[:password]@]host[:port][/db]+, with percent-encoded specials, or
-    #   +unix:///path[?db=N&user=…&pass=…]+, or <tt>redis-sentinel://host[:port][,…]/master[/db]</tt>
+    #   +unix:///path[?db=N&user=…&pass=…]+, or one of the others that docs/connecting.md lists:
+    #   rediss, redis-sentinel, redis-cluster, and memory for tests
     # @param connect_timeout [Numeric, nil] how long to connect and log in may take, and each answer of the
     #   server, in seconds; 5 unless set
     # @param pool_size [Integer, nil] how many unused connections are kept for later: 0 to 1024; 8 unless set
