@@ -126,8 +126,8 @@ impl Endpoint {
         self.tls.as_ref()
     }
 
-    /// The routes to the server, in a cluster to the one that has the slot, or to any. Looks host names up, which may take as long as the system's
-    /// resolver likes: see [`needs_lookup`](Self::needs_lookup).
+    /// The routes to the server, in a cluster to the one that has the slot, or to any. Looks host names up,
+    /// which may take as long as the system's resolver likes: see [`needs_lookup`](Self::needs_lookup).
     pub(crate) fn routes(&self, slot: Option<u16>) -> Result<Vec<Route>> {
         match &self.target {
             Target::Server(server) => server.routes(),
@@ -311,6 +311,11 @@ mod tests {
             ("redis://%ff:hunter2@h", "Username"),
             ("redis://u:hunter2%ff@h", "Password"),
             ("redis://:hunter2@h?protocol=hunter2", "protocol"),
+            ("redis://:hunter2@h?hunter2=1", "parameter that is not known"),
+            ("redis://:hunter2@h?db=3", "known are protocol"),
+            ("unix:///s?password=hunter2", "known are protocol, db, user, pass"),
+            ("unix:///s#hunter2", "fragment"),
+            ("redis://h#hunter2", "fragment"),
         ] {
             let error = Endpoint::parse(url, &ClientOptions::new()).expect_err(url);
             assert_eq!(error.status(), Status::Invalid, "{url}: {error}");

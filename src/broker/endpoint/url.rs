@@ -1,6 +1,5 @@
 //! Reads URLs.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use percent_encoding::percent_decode_str;
@@ -34,8 +33,10 @@ pub(super) fn parse(url: &str, options: &ClientOptions) -> Result<Endpoint> {
         Kind::Memory => return memory(url),
         Kind::Plain | Kind::Encrypted => {}
     }
-    if encrypted && rest.contains('#') {
-        return Err(invalid("the URL has a fragment (#…), which means nothing here"));
+    if rest.contains('#') {
+        return Err(invalid(
+            "the URL has a fragment (#…), which means nothing here; # itself is %23",
+        ));
     }
     // The crate would bring a TLS of its own.
     let plain = if encrypted { format!("redis:{rest}") } else { url.to_owned() };
@@ -62,18 +63,31 @@ pub(super) fn parse(url: &str, options: &ClientOptions) -> Result<Endpoint> {
         db: settings.db(),
     };
     let tls = encrypted.then(|| Tls::load(&options.tls)).transpose()?;
-    let dialect = Arc::new(dialect_of(&plain));
+    let known: &[&str] = match &server {
+        Server::Tcp(..) => &[],
+        Server::Unix(_) => &["db", "user", "pass"],
+    };
+    let dialect = Arc::new(read_query(&plain, known)?);
     Ok(Endpoint { target: Target::Server(server), login, tls, dialect })
 }
 
-/// The crate takes RESP2 where nothing is said.
-fn dialect_of(url: &str) -> Dialect {
-    let is_resp2 =
-        |(key, value): (Cow<str>, Cow<str>)| key == "protocol" && matches!(&*value, "2" | "resp2");
-    match Url::parse(url).is_ok_and(|url| url.query_pairs().any(is_resp2)) {
-        true => Dialect::resp2_only(),
-        false => Dialect::default(),
+/// What the crate passes over: it takes RESP2 where nothing is said, and leaves out what it does not know.
+fn read_query(url: &str, known: &[&str]) -> Result<Dialect> {
+    let url = Url::parse(url).map_err(|_| invalid("the URL is not valid"))?;
+    let mut dialect = Dialect::default();
+    for (key, value) in url.query_pairs() {
+        match &*key {
+            "protocol" if matches!(&*value, "2" | "resp2") => dialect = Dialect::resp2_only(),
+            "protocol" => {}
+            key if known.contains(&key) => {}
+            _ => {
+                let known = [&["protocol"], known].concat().join(", ");
+                let text = format!("the URL has a parameter that is not known; known are {known}");
+                return Err(invalid(text));
+            }
+        }
     }
+    Ok(dialect)
 }
 
 /// `memory://name`, and nothing besides.
