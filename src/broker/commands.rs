@@ -1,7 +1,5 @@
 //! The protocol's commands, and the replies each will bring.
 
-use std::collections::VecDeque;
-
 use redis::cmd;
 
 use super::endpoint::Endpoint;
@@ -13,6 +11,10 @@ use crate::protocol::Names;
 pub(super) const EXACT_PING: &str = "redis.call('PUBLISH', ARGV[1], ARGV[2]) \
                           return redis.call('PUBSUB', 'NUMSUB', ARGV[1])";
 
+/// The same in a cluster.
+const EXACT_SHARD_PING: &str = "redis.call('SPUBLISH', ARGV[1], ARGV[2]) \
+                                return redis.call('PUBSUB', 'SHARDNUMSUB', ARGV[1])";
+
 /// Which of two connections a command goes by, where the server speaks RESP2 only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {
@@ -21,17 +23,21 @@ pub(super) enum Side {
     /// The other.
     Rest,
 }
-/// The same in a cluster.
-const EXACT_SHARD_PING: &str = "redis.call('SPUBLISH', ARGV[1], ARGV[2]) \
-                                return redis.call('PUBSUB', 'SHARDNUMSUB', ARGV[1])";
+
+/// One of several commands, packed one behind the other.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asked {
+    pub(super) expect: Expect,
+    pub(super) side: Side,
+    /// Where its bytes end.
+    pub(super) end: usize,
+}
 
 /// Commands that are to be written, and the replies that are owed.
 #[derive(Debug, Default)]
 pub(crate) struct Commands {
     pub(super) bytes: Vec<u8>,
-    pub(super) expected: VecDeque<Expect>,
-    /// Where each of them goes, and where in the bytes it ends.
-    pub(super) ends: Vec<(Side, usize)>,
+    pub(super) asked: Vec<Asked>,
     /// How many of them are health checks.
     pub(super) checks: u64,
     /// In a cluster, a key in the slot that they are about.
@@ -65,8 +71,7 @@ impl Commands {
 
     fn push_to(&mut self, side: Side, expect: Expect, command: &redis::Cmd) {
         command.write_packed_command(&mut self.bytes);
-        self.expected.push_back(expect);
-        self.ends.push((side, self.bytes.len()));
+        self.asked.push(Asked { expect, side, end: self.bytes.len() });
     }
 
     /// Protocol, login, database, and who we are.
@@ -152,9 +157,18 @@ impl Commands {
     /// Leaves the channels, and says so on the second of them.
     pub(crate) fn leave(&mut self, channels: &[&str], farewell: &[u8]) {
         let count = channels.len() as u8;
-        let unsubscribe = self.dialect("UNSUBSCRIBE", "SUNSUBSCRIBE");
-        self.push_to(Side::Channels, Expect::Left(count), cmd(unsubscribe).arg(channels));
+        self.unfollow(Expect::Left(count), channels);
         self.publish(Expect::Courtesy, channels[1], farewell);
+    }
+
+    fn unfollow(&mut self, expect: Expect, channels: &[&str]) {
+        let unsubscribe = self.dialect("UNSUBSCRIBE", "SUNSUBSCRIBE");
+        self.push_to(Side::Channels, expect, cmd(unsubscribe).arg(channels));
+    }
+
+    fn count_all(&mut self, expect: Expect, channels: &[impl redis::ToRedisArgs]) {
+        let count = self.dialect("NUMSUB", "SHARDNUMSUB");
+        self.push(expect, cmd("PUBSUB").arg(count).arg(channels));
     }
 
     fn set_name(&mut self, expect: Expect, name: &str) {
@@ -163,8 +177,7 @@ impl Commands {
 
     /// Counts the members of a channel.
     pub(crate) fn count(&mut self, why: Members, channel: &str) {
-        let count = self.dialect("NUMSUB", "SHARDNUMSUB");
-        self.push(Expect::Members(why), cmd("PUBSUB").arg(count).arg(channel));
+        self.count_all(Expect::Members(why), &[channel]);
     }
 
     /// Adds a response channel.
@@ -174,14 +187,12 @@ impl Commands {
 
     /// Asks which of these channels are followed.
     pub(crate) fn which(&mut self, channels: &[String]) {
-        let count = self.dialect("NUMSUB", "SHARDNUMSUB");
-        self.push(Expect::Followed, cmd("PUBSUB").arg(count).arg(channels));
+        self.count_all(Expect::Followed, channels);
     }
 
     /// Gives a response channel up.
     pub(crate) fn drop_response(&mut self, response: &str) {
-        let unsubscribe = self.dialect("UNSUBSCRIBE", "SUNSUBSCRIBE");
-        self.push_to(Side::Channels, Expect::Dropped(1), cmd(unsubscribe).arg(response));
+        self.unfollow(Expect::Dropped(1), &[response]);
     }
 
     /// Publishes ping `number` and counts beside it.

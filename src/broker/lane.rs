@@ -5,7 +5,7 @@ use std::io::{self, Read};
 
 use redis::{Parser, Value};
 
-use super::commands::Side;
+use super::commands::{Asked, Commands, Side};
 use super::link::{LinkError, Transport};
 
 /// Unwritten bytes beyond which a connection is given up: the server has not read for a long time.
@@ -143,19 +143,28 @@ impl<T: Transport> Second<T> {
         Self { lane: Lane::new(transport), turns: VecDeque::new() }
     }
 
-    /// Adds a command.
-    pub(super) fn ask(&mut self, side: Side, bytes: &[u8]) {
+    /// Adds commands, and lets those go whose turn it is.
+    pub(super) fn ask(&mut self, commands: &Commands, main: &mut Lane<T>) {
+        let mut from = 0;
+        for Asked { side, end, .. } in &commands.asked {
+            self.add(*side, &commands.bytes[from..*end]);
+            from = *end;
+        }
+        self.release(main);
+    }
+
+    fn add(&mut self, side: Side, command: &[u8]) {
         match self.turns.back_mut().filter(|turn| turn.side == side) {
             Some(turn) => {
-                turn.unsent.extend_from_slice(bytes);
+                turn.unsent.extend_from_slice(command);
                 turn.owed += 1;
             }
-            None => self.turns.push_back(Turn { side, unsent: bytes.to_vec(), owed: 1 }),
+            None => self.turns.push_back(Turn { side, unsent: command.to_vec(), owed: 1 }),
         }
     }
 
     /// Lets the commands go whose turn it is; `main` is the other lane.
-    pub(super) fn release(&mut self, main: &mut Lane<T>) {
+    fn release(&mut self, main: &mut Lane<T>) {
         if let Some(turn) = self.turns.front_mut() {
             let lane = if turn.side == Side::Channels { main } else { &mut self.lane };
             lane.out.append(&mut turn.unsent);

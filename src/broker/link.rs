@@ -192,31 +192,23 @@ impl<T: Transport> Link<T> {
 
     /// Adds somebody's commands to what is to be written; the connection's own are nobody's.
     pub(crate) fn queue(&mut self, mut commands: Commands, now: Instant, owner: Option<&Owner>) {
-        if self.expected.is_empty() && !commands.expected.is_empty() {
+        if self.second.is_some() && commands.checks > 0 {
+            // What comes back by the other transport says nothing of what we follow: this does.
+            commands.alive_again();
+        }
+        if self.expected.is_empty() && !commands.asked.is_empty() {
             self.owed_since = Some(now);
         }
-        if !commands.expected.is_empty() {
-            let (left, owner) = (commands.expected.len(), owner.cloned());
+        if !commands.asked.is_empty() {
+            let (left, owner) = (commands.asked.len(), owner.cloned());
             self.asked.push_back(Batch { at: now, left, owner });
         }
         self.checks += commands.checks;
-        let Some(second) = &mut self.second else {
-            self.main.out.append(&mut commands.bytes);
-            self.expected.append(&mut commands.expected);
-            return;
-        };
-        if commands.checks > 0 {
-            // What comes back by the other transport says nothing of what we follow: this does.
-            commands.alive_again();
-            self.asked.back_mut().into_iter().for_each(|batch| batch.left += 1);
+        self.expected.extend(commands.asked.iter().map(|asked| asked.expect));
+        match &mut self.second {
+            None => self.main.out.append(&mut commands.bytes),
+            Some(second) => second.ask(&commands, &mut self.main),
         }
-        let mut from = 0;
-        for (expect, (side, to)) in commands.expected.iter().zip(&commands.ends) {
-            second.ask(*side, &commands.bytes[from..*to]);
-            self.expected.push_back(*expect);
-            from = *to;
-        }
-        second.release(&mut self.main);
     }
 
     /// Writes as much as the connection takes.
