@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 
 use crate::broker::Route;
 use crate::callback::{AcquiredCallback, Callback, fire_once};
-use crate::client::HOPS;
 use crate::disclosure;
 use crate::error::{Error, Result, Status};
 use crate::events::EventKind;
@@ -125,7 +124,7 @@ impl Acquire {
             begun: Stamp::draw(),
             turn: 0,
             resp2: shared.client.speaks_resp2(),
-            hops: if shared.client.hops() { HOPS } else { 0 },
+            hops: shared.client.hops(),
             trouble: None,
             seen: 0,
             doing: Doing::Starting,

@@ -226,10 +226,10 @@ impl Client {
     ) -> Result<T> {
         self.shared.generation.check()?;
         let until = Instant::now() + timeout.min(crate::options::MAX_SPAN);
-        let mut hops = HOPS;
+        let mut hops = self.shared.hops();
         loop {
             let error = match self.converse_once(slot, until, &talk) {
-                Err(error) if self.shared.hops() && worth_another(error.status()) => error,
+                Err(error) if hops > 0 && worth_another(error.status()) => error,
                 outcome => return outcome,
             };
             self.shared.distrust();
@@ -254,12 +254,7 @@ impl Client {
                 let mut dialogue = Dialogue::open(&endpoint, &route, until)?;
                 self.hear_out(&mut dialogue, talk)
             };
-            let resp2 = self.shared.speaks_resp2();
-            let outcome = match attempt() {
-                Err(_) if !resp2 && self.shared.speaks_resp2() => attempt(),
-                outcome => outcome,
-            };
-            match outcome {
+            match endpoint.dialect().try_in(attempt) {
                 Ok(result) => return Ok(result),
                 Err(error) => failure = Some(error),
             }
@@ -281,7 +276,7 @@ impl Client {
 }
 
 /// How often an acquire or a question goes on at once where a cluster sends it elsewhere.
-pub(crate) const HOPS: u8 = 3;
+const HOPS: u8 = 3;
 
 impl Shared {
     fn names_of(&self, name: &str) -> Result<Names> {
@@ -292,9 +287,9 @@ impl Shared {
         names.map_err(|error| Error::new(Status::Invalid, error.to_string()))
     }
 
-    /// Whether the server may say that another one is to be gone to.
-    pub(crate) fn hops(&self) -> bool {
-        self.endpoint.cluster().is_some()
+    /// How often to go on at once where the server says that another one is to be gone to.
+    pub(crate) fn hops(&self) -> u8 {
+        if self.endpoint.cluster().is_some() { HOPS } else { 0 }
     }
 
     /// Has it looked up anew where the server is, after something went wrong there.

@@ -56,8 +56,8 @@ pub(crate) const NAMES: [&CStr; 15] = [
 ];
 
 /// What a client has done since it was made, as of one moment. Counts only go up; `held` and `waiting` are
-/// how it stands. Each number is exact; while others work, two of them may be a
-/// moment apart, and no part is greater than its whole.
+/// how it stands. Each number is exact; while others work, two of them may be a moment apart, and
+/// no part is greater than its whole.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Stats {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::commands::Commands;
 use super::endpoint::{Endpoint, Route};
 use super::link::{Frame, Link, LinkError};
-use super::reply::Answer;
+use super::reply::{Answer, Said};
 use super::socket::{OwnSocket, Sockets, Wire, await_any};
 use crate::error::{Error, Result, Status};
 
@@ -28,6 +28,25 @@ impl<'a> Dialogue<'a> {
         Ok(Self { endpoint, link, sockets, until })
     }
 
+    /// Holds one by the first route on which that works, each within so long.
+    pub(super) fn hold<T>(
+        endpoint: &'a Endpoint,
+        patience: Duration,
+        talk: impl Fn(Self) -> Result<T>,
+    ) -> Result<T> {
+        let mut failure = None;
+        for route in endpoint.routes(None)? {
+            let until = Instant::now() + patience;
+            let attempt = || talk(Self::open(endpoint, &route, until)?);
+            match endpoint.dialect().try_in(attempt) {
+                Ok(result) => return Ok(result),
+                Err(error) => failure = Some(error),
+            }
+        }
+        let none = || Error::new(Status::Unreachable, format!("{endpoint} has no address"));
+        Err(failure.unwrap_or_else(none))
+    }
+
     /// Whether the connection was made, and the login answered.
     pub(crate) fn is_logged_in(&self) -> bool {
         self.link.is_logged_in()
@@ -39,8 +58,8 @@ impl<'a> Dialogue<'a> {
     }
 
     /// Its socket, by which another thread can end it.
-    pub(super) fn socket(&self) -> Option<Arc<OwnSocket>> {
-        self.link.transports().next().map(|wire| wire.socket().clone())
+    pub(super) fn socket(&self) -> Arc<OwnSocket> {
+        self.sockets.first()
     }
 
     /// Sets another deadline.
@@ -66,6 +85,16 @@ impl<'a> Dialogue<'a> {
     /// The next thing that the server says; `None` if it says nothing in time.
     pub(crate) fn next(&mut self) -> Result<Option<Frame>> {
         self.next_until(self.until)
+    }
+
+    /// The next answer to a question. What is published meanwhile is passed over.
+    pub(crate) fn answer(&mut self) -> Result<Said> {
+        while let Some(frame) = self.next()? {
+            if let Frame::Answer(Answer::Said(said)) = frame {
+                return Ok(said);
+            }
+        }
+        Err(self.silence())
     }
 
     /// As [`next`](Self::next), with an earlier deadline.

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use super::commands::Commands;
 use super::dialogue::Dialogue;
 use super::link::Frame;
-use super::reply::{Answer, Said};
+use super::reply::Said;
 use crate::error::{Error, Result, Status};
 
 /// Where sentinels publish that the master is another.
@@ -46,9 +46,9 @@ pub(super) fn ask(dialogue: &mut Dialogue, name: &str) -> Result<Option<Sighting
         commands.question(&["SENTINEL", what, name]);
     }
     dialogue.send(commands);
-    let about = answer(dialogue)?;
-    let place = answer(dialogue)?;
-    let quorum = answer(dialogue)?;
+    let about = dialogue.answer()?;
+    let place = dialogue.answer()?;
+    let quorum = dialogue.answer()?;
     let (host, port) = match place {
         Said::Items(words) => match place_of(words) {
             Some(place) => place,
@@ -88,16 +88,6 @@ pub(super) fn listen(dialogue: &mut Dialogue, name: &str, until: Instant) -> Res
         }
     }
     Ok(News::None)
-}
-
-/// The next answer. What is published meanwhile is passed over: whoever asks is told the outcome.
-fn answer(dialogue: &mut Dialogue) -> Result<Said> {
-    while let Some(frame) = dialogue.next()? {
-        if let Frame::Answer(Answer::Said(said)) = frame {
-            return Ok(said);
-        }
-    }
-    Err(dialogue.silence())
 }
 
 fn place_of(words: Vec<Said>) -> Option<(String, u16)> {

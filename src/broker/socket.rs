@@ -114,10 +114,8 @@ impl Wire {
     }
 
     fn enter(memory: &Memory) -> io::Result<Self> {
-        let (socket, other) = OwnSocket::pair()?;
+        let (guest, socket) = memory.enter()?;
         socket.set_nonblocking(true)?;
-        other.set_nonblocking(true)?;
-        let guest = Some(memory.enter(other));
         let patience = Cell::new(Duration::ZERO);
         Ok(Self {
             socket: Arc::new(socket),
@@ -125,13 +123,8 @@ impl Wire {
             tcp: false,
             patience,
             tls: None,
-            guest,
+            guest: Some(guest),
         })
-    }
-
-    /// The socket, to be polled. It stays open as long as anybody has it.
-    pub(crate) fn socket(&self) -> &Arc<OwnSocket> {
-        &self.socket
     }
 
     /// Has the system give a peer up that has not acknowledged anything for about so long: what health
@@ -242,7 +235,7 @@ fn address_of(place: &Place) -> io::Result<SockAddr> {
     }
 }
 
-/// Those of one connection.
+/// Those of one connection, to be polled. They stay open as long as anybody has them.
 #[derive(Clone)]
 pub(crate) struct Sockets {
     first: Arc<OwnSocket>,
@@ -257,6 +250,11 @@ impl Sockets {
     #[cfg(test)]
     pub(crate) fn one(socket: OwnSocket) -> Self {
         Self { first: Arc::new(socket), second: None }
+    }
+
+    /// The one that follows channels.
+    pub(crate) fn first(&self) -> Arc<OwnSocket> {
+        self.first.clone()
     }
 
     /// Each with what belongs to it.
@@ -321,7 +319,7 @@ mod tests {
         for seconds in [20, 11, 4] {
             let patience = Duration::from_secs(seconds);
             wire.tune(patience);
-            let socket = wire.socket();
+            let socket = &wire.socket;
             assert_eq!(socket.tcp_user_timeout().unwrap(), Some(patience));
             let idle = socket.tcp_keepalive_time().unwrap();
             let probing = socket.tcp_keepalive_interval().unwrap();

@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::rights::{RIGHTS, Right, Standing};
 use super::{Map, Seen};
-use crate::broker::{Answer, Commands, Dialogue, Frame, Said};
+use crate::broker::{Commands, Dialogue, Said};
 use crate::error::{Result, Status};
 use crate::protocol::{Names, ReplyTo};
 
@@ -43,12 +43,7 @@ fn question(dialogue: &mut Dialogue, words: &[&str]) -> Result<Said> {
     let mut commands = Commands::default();
     commands.question(words);
     dialogue.send(commands);
-    while let Some(frame) = dialogue.next()? {
-        if let Frame::Answer(Answer::Said(said)) = frame {
-            return Ok(said);
-        }
-    }
-    Err(dialogue.silence())
+    dialogue.answer()
 }
 
 /// Asked again, with nothing changed: the first answer was read as part of the login.

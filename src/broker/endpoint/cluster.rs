@@ -9,11 +9,10 @@ use std::time::{Duration, Instant};
 use redis::ServerError;
 
 use super::server::Server;
-use super::{Endpoint, Route};
+use super::{Endpoint, Route, Target, list};
 use crate::broker::commands::Commands;
 use crate::broker::dialogue::Dialogue;
-use crate::broker::link::Frame;
-use crate::broker::reply::{Answer, Said};
+use crate::broker::reply::Said;
 use crate::error::{Error, Result, Status};
 use crate::mutex::lock;
 
@@ -143,7 +142,7 @@ impl Cluster {
         let mut all: Vec<_> = seeds.map(|at| (Some(at), self.seeds[at].clone())).collect();
         let ranges = heard.map.iter().flat_map(|map| &map.ranges);
         for master in ranges.map(|range| &range.master) {
-            let endpoint = self.seeds[0].with_server(master.clone());
+            let endpoint = self.seeds[0].with(Target::Server(master.clone()));
             let name = endpoint.to_string();
             if all.iter().all(|(_, known)| known.to_string() != name) {
                 all.push((None, endpoint));
@@ -237,25 +236,7 @@ impl Node {
 
 /// Asks one node.
 fn ask(endpoint: &Endpoint) -> Result<Map> {
-    let mut failure = None;
-    for route in endpoint.routes(None)? {
-        let until = Instant::now() + PATIENCE;
-        let attempt = || {
-            let mut dialogue = Dialogue::open(endpoint, &route, until)?;
-            converse(&mut dialogue, endpoint)
-        };
-        let resp2 = endpoint.dialect().is_resp2();
-        let heard = match attempt() {
-            Err(_) if !resp2 && endpoint.dialect().is_resp2() => attempt(),
-            heard => heard,
-        };
-        match heard {
-            Ok(map) => return Ok(map),
-            Err(error) => failure = Some(error),
-        }
-    }
-    let none = || Error::new(Status::Unreachable, format!("{endpoint} has no address"));
-    Err(failure.unwrap_or_else(none))
+    Dialogue::hold(endpoint, PATIENCE, |mut dialogue| converse(&mut dialogue, endpoint))
 }
 
 fn converse(dialogue: &mut Dialogue, endpoint: &Endpoint) -> Result<Map> {
@@ -264,8 +245,8 @@ fn converse(dialogue: &mut Dialogue, endpoint: &Endpoint) -> Result<Map> {
     commands.question(&["CLUSTER", "INFO"]);
     commands.question(&["CLUSTER", "SLOTS"]);
     dialogue.send(commands);
-    let info = answer(dialogue)?;
-    let slots = answer(dialogue)?;
+    let info = dialogue.answer()?;
+    let slots = dialogue.answer()?;
     match &info {
         Said::Text(text) if text.contains("cluster_state:ok") => {}
         Said::Text(_) => {
@@ -282,15 +263,6 @@ fn converse(dialogue: &mut Dialogue, endpoint: &Endpoint) -> Result<Map> {
     };
     let ranges = ranges.ok_or_else(|| nonsense(endpoint))?;
     Ok(Map { asked, trusted: true, ranges })
-}
-
-fn answer(dialogue: &mut Dialogue) -> Result<Said> {
-    while let Some(frame) = dialogue.next()? {
-        if let Frame::Answer(Answer::Said(said)) = frame {
-            return Ok(said);
-        }
-    }
-    Err(dialogue.silence())
 }
 
 /// `[first, last, [host, port, …], replicas…]`. A node that does not know its own host leaves it out: it is
@@ -335,11 +307,7 @@ fn nonsense(endpoint: &Endpoint) -> Error {
 
 impl fmt::Display for Cluster {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the cluster of ")?;
-        for (at, seed) in self.seeds.iter().enumerate() {
-            write!(f, "{}{seed}", if at > 0 { "," } else { "" })?;
-        }
-        Ok(())
+        write!(f, "the cluster of {}", list(&self.seeds))
     }
 }
 

@@ -26,10 +26,7 @@ pub(super) fn parse(url: &str, options: &ClientOptions) -> Result<Endpoint> {
     if !matches!(path, "" | "0") {
         return Err(invalid("the URL has a database or path; a cluster has database 0 only"));
     }
-    let (login, hosts) = match authority.rsplit_once('@') {
-        Some((login, hosts)) => (format!("{login}@"), hosts),
-        None => (String::new(), authority),
-    };
+    let (login, hosts) = url::split_login(authority);
     let node = |host: &str| match host {
         "" => Err(invalid("the host of a node of the cluster is empty in the URL")),
         host => url::parse(&format!("redis://{login}{host}"), options),

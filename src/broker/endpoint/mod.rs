@@ -181,11 +181,7 @@ impl Endpoint {
         }
     }
 
-    /// The same login at another server.
-    fn with_server(&self, server: Server) -> Self {
-        self.with(Target::Server(server))
-    }
-
+    /// The same login somewhere else.
     fn with(&self, target: Target) -> Self {
         let (login, tls) = (self.login.clone(), self.tls.clone());
         Self { target, login, tls, dialect: self.dialect.clone() }
@@ -236,6 +232,12 @@ impl fmt::Display for Endpoint {
             Target::Memory(memory) => memory.fmt(f),
         }
     }
+}
+
+/// Several, as they stand in a URL.
+fn list(endpoints: &[Endpoint]) -> String {
+    let shown: Vec<_> = endpoints.iter().map(Endpoint::to_string).collect();
+    shown.join(",")
 }
 
 impl fmt::Debug for Endpoint {

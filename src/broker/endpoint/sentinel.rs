@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use super::server::Server;
-use super::{Endpoint, Route};
+use super::{Endpoint, Route, list};
 use crate::broker::dialogue::Dialogue;
 use crate::broker::sighting::{self, Sighting};
 use crate::error::{Error, Result, Status};
@@ -161,21 +161,10 @@ impl Sentinels {
     }
 
     fn ask(&self, at: usize) -> Result<Option<Told<'_>>> {
-        let endpoint = &self.sentinels[at];
-        let mut failure = None;
-        for route in endpoint.routes(None)? {
-            let until = Instant::now() + PATIENCE;
-            let told = Dialogue::open(endpoint, &route, until).and_then(|mut dialogue| {
-                let sighting = sighting::ask(&mut dialogue, &self.name)?;
-                Ok(sighting.map(|sighting| (sighting, dialogue)))
-            });
-            match told {
-                Ok(told) => return Ok(told),
-                Err(error) => failure = Some(error),
-            }
-        }
-        let none = || Error::new(Status::Unreachable, format!("{endpoint} has no address"));
-        Err(failure.unwrap_or_else(none))
+        Dialogue::hold(&self.sentinels[at], PATIENCE, |mut dialogue| {
+            let sighting = sighting::ask(&mut dialogue, &self.name)?;
+            Ok(sighting.map(|sighting| (sighting, dialogue)))
+        })
     }
 
     /// Asks each of them until then, for people who want to know how they are.
@@ -289,11 +278,7 @@ impl Doubts {
 
 impl fmt::Display for Sentinels {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "master {} of the sentinels ", self.name)?;
-        for (at, sentinel) in self.sentinels.iter().enumerate() {
-            write!(f, "{}{sentinel}", if at > 0 { "," } else { "" })?;
-        }
-        Ok(())
+        write!(f, "master {} of the sentinels {}", self.name, list(&self.sentinels))
     }
 }
 

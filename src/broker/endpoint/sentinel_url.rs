@@ -26,10 +26,7 @@ pub(super) fn parse(url: &str, options: &ClientOptions) -> Result<Endpoint> {
     };
     let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
     let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
-    let (login, hosts) = match authority.rsplit_once('@') {
-        Some((login, hosts)) => (format!("{login}@"), hosts),
-        None => (String::new(), authority),
-    };
+    let (login, hosts) = url::split_login(authority);
     let (master, db) = path.split_once('/').unwrap_or((path, ""));
     check_master(master)?;
     let settings = read_settings(query)?;
@@ -42,12 +39,7 @@ pub(super) fn parse(url: &str, options: &ClientOptions) -> Result<Endpoint> {
     };
     let sentinels = hosts.split(',').map(sentinel).collect::<Result<Vec<_>>>()?;
     let sentinels = Sentinels::new(master.to_owned(), sentinels, settings.believes_lonely);
-    Ok(Endpoint {
-        target: Target::Sentinel(Arc::new(sentinels)),
-        login: of_master.login,
-        tls: of_master.tls,
-        dialect: of_master.dialect,
-    })
+    Ok(of_master.with(Target::Sentinel(Arc::new(sentinels))))
 }
 
 /// Sentinels accept no other names.

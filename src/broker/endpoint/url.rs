@@ -90,6 +90,11 @@ fn read_query(url: &str, known: &[&str]) -> Result<Dialect> {
     Ok(dialect)
 }
 
+/// What stands before the hosts, with its `@`, and the hosts.
+pub(super) fn split_login(authority: &str) -> (&str, &str) {
+    authority.split_at(authority.rfind('@').map_or(0, |at| at + 1))
+}
+
 /// `memory://name`, and nothing besides.
 fn memory(url: &str) -> Result<Endpoint> {
     let url = Url::parse(url).map_err(|_| invalid("the URL is not valid"))?;

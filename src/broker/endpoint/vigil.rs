@@ -36,7 +36,7 @@ impl Sentinels {
             pause = match self.survey() {
                 Ok((dialogue, _)) => {
                     ear.heard();
-                    ear.listens(dialogue.socket());
+                    ear.listens(Some(dialogue.socket()));
                     self.attend(dialogue, ear);
                     ear.listens(None);
                     PAUSE.0

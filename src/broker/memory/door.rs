@@ -15,10 +15,8 @@ pub struct Door {
 impl Door {
     /// Connects to the broker of this name.
     pub fn open(name: &str) -> io::Result<Self> {
-        let memory = Memory::named(name).map_err(io::Error::other)?;
-        let (socket, other) = OwnSocket::pair()?;
-        other.set_nonblocking(true)?;
-        Ok(Self { guest: memory.enter(other), socket })
+        let (guest, socket) = Memory::named(name).map_err(io::Error::other)?.enter()?;
+        Ok(Self { guest, socket })
     }
 
     /// Hands commands over.

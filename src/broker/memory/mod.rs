@@ -61,11 +61,14 @@ impl Memory {
         Ok(lock(brokers).entry(name.to_owned()).or_insert_with(new).clone())
     }
 
-    /// Connects somebody, by the broker's end of a socket pair.
-    pub(super) fn enter(&self, end: OwnSocket) -> Guest {
+    /// Connects somebody, who reads what comes back from the socket.
+    pub(super) fn enter(&self) -> io::Result<(Guest, OwnSocket)> {
+        let (near, far) = OwnSocket::pair()?;
+        far.set_nonblocking(true)?;
         let behind = Arc::default();
-        let id = lock(&self.state).enter(end, Arc::clone(&behind));
-        Guest { memory: self.clone(), id, behind, generation: Generation::now() }
+        let id = lock(&self.state).enter(far, Arc::clone(&behind));
+        let guest = Guest { memory: self.clone(), id, behind, generation: Generation::now() };
+        Ok((guest, near))
     }
 }
 
@@ -124,10 +127,9 @@ mod tests {
     use super::*;
 
     fn enter(memory: &Memory) -> (Guest, OwnSocket) {
-        let (near, far) = OwnSocket::pair().unwrap();
+        let (guest, near) = memory.enter().unwrap();
         near.set_nonblocking(true).unwrap();
-        far.set_nonblocking(true).unwrap();
-        (memory.enter(far), near)
+        (guest, near)
     }
 
     /// What there is to read, until nothing more comes; `true` if that is the end.

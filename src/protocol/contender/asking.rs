@@ -124,10 +124,10 @@ impl Contender {
         if ping.reply_to != ReplyTo::Token(self.reply_to(self.number)) {
             return;
         }
-        let keep = self.is_mutant(Mutant::KeepGhosts);
         if self.phase != Phase::Waiting {
             return;
         }
+        let keep = self.is_mutant(Mutant::KeepGhosts);
         let again = self.is_mutant(Mutant::TakeSecondEcho);
         let Probe::Open(open) = &mut self.probe else {
             return;
