@@ -1,26 +1,13 @@
 /* A lock whose master is handed over to another server. argv[1] is the URL of the sentinels. */
-#include "check.h"
-#include <stdatomic.h>
+#include "loss.h"
 #include <sys/wait.h>
 #include <unistd.h>
-
-static atomic_int reason;
-
-static void on_lost(void *context, const pl_loss *loss)
-{
-    CHECK(context == &reason && loss->message[0] != '\0');
-    atomic_store(&reason, loss->reason);
-}
 
 static void refused(void)
 {
     static const char *const urls[] = {"redis-sentinel://", "redis-sentinel://h", "redis-sentinel://h/",
                                        "redis-sentinel://h/m?what=1"};
-    for (size_t i = 0; i < sizeof urls / sizeof *urls; i++) {
-        pl_client *client = NULL;
-        ANSWERS(PL_INVALID, pl_client_new(urls[i], NULL, &client, &error));
-        CHECK(client == NULL);
-    }
+    loss_urls_refused(urls, sizeof urls / sizeof *urls);
 }
 
 int main(int argc, char **argv)
@@ -29,18 +16,13 @@ int main(int argc, char **argv)
     refused();
     pl_client *client = check_client(argv[1]);
     pl_lock *lock = check_lock(client, "jobs");
-    pl_lost_callback callback = {&reason, on_lost, NULL};
-    ANSWERS(PL_OK, pl_lock_on_lost(lock, callback, &error));
+    loss_listen(lock);
     ANSWERS(PL_OK, pl_lock_acquire(lock, 40000, &error));
     CHECK(pl_lock_is_held(lock));
 
-    check_ask("hand over");
-    for (int i = 0; i < 40000 && atomic_load(&reason) == 0; i++)
-        check_sleep(1);
+    int why = loss_by("hand over", lock);
     /* The sentinels end the connections at the old master, and tell of the new one: which comes first is open. */
-    int why = atomic_load(&reason);
     CHECK(why == PL_LOSS_DISCONNECTED || why == PL_LOSS_DEMOTED);
-    CHECK(!pl_lock_is_held(lock));
     ANSWERS(PL_LOST, pl_lock_release(lock, &error));
     ANSWERS(PL_OK, pl_lock_acquire(lock, 40000, &error));
     check_ask("look");

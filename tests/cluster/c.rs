@@ -1,7 +1,5 @@
 //! A program in C.
 
-use std::io::{BufRead, BufReader, Write};
-
 use crate::support::cluster::Cluster;
 use crate::support::program::Program;
 
@@ -12,16 +10,13 @@ fn a_program_in_c_follows_the_slot() {
     // Any node will do, and this one does not have the slot.
     let home = cluster.home_of("jobs");
     let to = (home + 1) % 3;
-    let mut child = program.start(&[&cluster.url_of(&[to])]);
-    let mut said = BufReader::new(child.stdout.take().unwrap()).lines();
-    let mut order = || said.next().map(Result::unwrap);
-    let mut answers = child.stdin.take().unwrap();
-    assert_eq!(order().as_deref(), Some("move the slot"));
+    let mut talk = program.talk(&[&cluster.url_of(&[to])]);
+    talk.expect("move the slot");
     assert_eq!(cluster.members(home, "jobs"), 1);
     cluster.move_slot("jobs", home, to);
-    answers.write_all(b"done\n").unwrap();
-    assert_eq!(order().as_deref(), Some("look"));
+    talk.done();
+    talk.expect("look");
     assert_eq!((cluster.members(home, "jobs"), cluster.members(to, "jobs")), (0, 1));
-    answers.write_all(b"done\n").unwrap();
-    assert!(child.wait().unwrap().success());
+    talk.done();
+    talk.ends();
 }

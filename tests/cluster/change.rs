@@ -2,27 +2,38 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Receiver;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use portalock::{LockOptions, LossReason, Status};
+use portalock::{Lock, LockOptions, Loss, LossReason, Status};
 
 use crate::support::cluster::{Cluster, is_up};
 use crate::support::wait_until;
 use crate::support::worker::Worker;
 use crate::{LONG, client, fenced_lock, lone_lock, token_of, wait, watch};
 
+/// A fenced lock, what its callback is told, its token, and somebody who waits for it.
+fn held_and_waited_for(
+    cluster: &Cluster,
+    home: usize,
+    name: &str,
+) -> (Lock, Receiver<(Instant, Loss)>, u64, Worker) {
+    let holder = fenced_lock(&cluster.url(), name);
+    let losses = watch(&holder);
+    holder.acquire(wait(LONG)).unwrap();
+    let token = holder.fencing_token().unwrap();
+    let mut waiter = Worker::spawn_with(&cluster.url(), name, &["fencing=1"]);
+    waiter.tell("x 40000");
+    assert!(wait_until(LONG, || cluster.members(home, name) == 2));
+    (holder, losses, token, waiter)
+}
+
 #[test]
 fn a_slot_that_is_moved_under_a_held_lock() {
     let cluster = Cluster::start();
     let name = cluster.name_at(0, "jobs");
-    let holder = fenced_lock(&cluster.url(), &name);
-    let losses = watch(&holder);
-    holder.acquire(wait(LONG)).unwrap();
-    let first = holder.fencing_token().unwrap();
-    let mut waiter = Worker::spawn_with(&cluster.url(), &name, &["fencing=1"]);
-    waiter.tell("x 40000");
-    assert!(wait_until(LONG, || cluster.members(0, &name) == 2));
+    let (holder, losses, first, mut waiter) = held_and_waited_for(&cluster, 0, &name);
 
     cluster.begin_move(&name, 0, 1);
     assert!(holder.is_held(), "the slot is still where it was");
@@ -78,13 +89,7 @@ fn a_move_that_stays_half_done() {
 fn a_master_that_is_handed_over_alive() {
     let cluster = Cluster::start();
     let name = cluster.name_at(1, "jobs");
-    let holder = fenced_lock(&cluster.url(), &name);
-    let losses = watch(&holder);
-    holder.acquire(wait(LONG)).unwrap();
-    let first = holder.fencing_token().unwrap();
-    let mut waiter = Worker::spawn_with(&cluster.url(), &name, &["fencing=1"]);
-    waiter.tell("x 40000");
-    assert!(wait_until(LONG, || cluster.members(1, &name) == 2));
+    let (holder, losses, first, mut waiter) = held_and_waited_for(&cluster, 1, &name);
     let begun = Instant::now();
     cluster.nodes[4].run::<String>(&["CLUSTER", "FAILOVER"]);
     let (at, loss) = losses.recv_timeout(LONG).expect("the holder was not told");

@@ -8,11 +8,12 @@ mod c;
 mod change;
 mod exclusion;
 
-use std::sync::mpsc::{Receiver, channel};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crate::support::worker::Worker;
-use portalock::{Client, ClientOptions, Lock, LockOptions, Loss, Wait};
+use portalock::{Lock, LockOptions, Wait};
+
+use support::locks::{client, lock, lone_lock, watch};
+use support::worker::Worker;
 
 /// Longer than a change takes, on a machine that is busy.
 const LONG: Duration = Duration::from_secs(40);
@@ -21,18 +22,6 @@ const LONG: Duration = Duration::from_secs(40);
 #[test]
 fn worker_entry() {
     support::worker::serve();
-}
-
-fn client(url: &str) -> Client {
-    Client::new(url, ClientOptions::new()).unwrap()
-}
-
-fn lock(client: &Client, name: &str) -> Lock {
-    client.lock(name, LockOptions::new()).unwrap()
-}
-
-fn lone_lock(url: &str, name: &str) -> Lock {
-    lock(&client(url), name)
 }
 
 fn fenced_lock(url: &str, name: &str) -> Lock {
@@ -50,13 +39,4 @@ fn token_of(worker: &mut Worker) -> u64 {
     worker.tell("token");
     let said = worker.line(LONG).expect("it says nothing");
     said.strip_prefix("token ").and_then(|token| token.parse().ok()).expect("no token")
-}
-
-/// What the callback of a lock is told, and when.
-fn watch(lock: &Lock) -> Receiver<(Instant, Loss)> {
-    let (sender, receiver) = channel();
-    lock.on_lost(Some(Box::new(move |loss| {
-        let _ = sender.send((Instant::now(), loss.clone()));
-    })));
-    receiver
 }

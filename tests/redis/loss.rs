@@ -1,22 +1,14 @@
 //! A lock that is lost while it is held.
 
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::channel;
 use std::time::Instant;
 
 use portalock::{Lock, Loss, LossReason, Status};
 
+use crate::support::locks::watch;
 use crate::support::worker::Worker;
 use crate::support::{Server, wait_until};
 use crate::{LONG, SOON, client, failure, lock, lone_lock, ms, status, wait};
-
-/// What the callback of a lock is told, and when.
-fn watch(lock: &Lock) -> Receiver<(Instant, Loss)> {
-    let (sender, receiver) = channel();
-    lock.on_lost(Some(Box::new(move |loss| {
-        let _ = sender.send((Instant::now(), loss.clone()));
-    })));
-    receiver
-}
 
 /// Takes a held lock away and looks at what its holder sees of that.
 fn lose(what: &str, lock: &Lock, take_away: impl FnOnce()) -> Loss {

@@ -48,7 +48,9 @@ mod wire;
 
 use std::time::Duration;
 
-use portalock::{Client, ClientOptions, Error, Lock, LockOptions, Result, Status, Wait};
+use portalock::{Error, Result, Status, Wait};
+
+use support::locks::{client, lock, lone_lock};
 
 /// Longer than anything takes that works.
 const LONG: Duration = Duration::from_secs(20);
@@ -59,19 +61,6 @@ const SOON: Duration = Duration::from_secs(1);
 #[test]
 fn worker_entry() {
     support::worker::serve();
-}
-
-fn client(url: &str) -> Client {
-    Client::new(url, ClientOptions::new()).unwrap()
-}
-
-/// A lock with a client, and so a connection, of its own.
-fn lone_lock(url: &str, name: &str) -> Lock {
-    lock(&client(url), name)
-}
-
-fn lock(client: &Client, name: &str) -> Lock {
-    client.lock(name, LockOptions::new()).unwrap()
 }
 
 const fn ms(count: u64) -> Duration {

@@ -8,10 +8,11 @@ mod exclusion;
 mod failover;
 mod finding;
 
-use std::sync::mpsc::{Receiver, channel};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use portalock::{Client, ClientOptions, Lock, LockOptions, Loss, Wait};
+use portalock::Wait;
+
+use support::locks::{client, lock, lone_lock, watch};
 
 /// Longer than a failover takes, on a machine that is busy.
 const LONG: Duration = Duration::from_secs(40);
@@ -22,27 +23,6 @@ fn worker_entry() {
     support::worker::serve();
 }
 
-fn client(url: &str) -> Client {
-    Client::new(url, ClientOptions::new()).unwrap()
-}
-
-fn lock(client: &Client, name: &str) -> Lock {
-    client.lock(name, LockOptions::new()).unwrap()
-}
-
-fn lone_lock(url: &str, name: &str) -> Lock {
-    lock(&client(url), name)
-}
-
 fn wait(span: Duration) -> Wait {
     Wait::For(span)
-}
-
-/// What the callback of a lock is told, and when.
-fn watch(lock: &Lock) -> Receiver<(Instant, Loss)> {
-    let (sender, receiver) = channel();
-    lock.on_lost(Some(Box::new(move |loss| {
-        let _ = sender.send((Instant::now(), loss.clone()));
-    })));
-    receiver
 }

@@ -3,9 +3,11 @@
 
 pub mod cluster;
 pub mod go;
+pub mod locks;
 #[cfg(feature = "simulation")]
 pub mod memory;
 pub mod netns;
+pub mod overlap;
 pub mod peers;
 pub mod program;
 pub mod sentinel;

@@ -1,10 +1,10 @@
 //! Programs in C and C++ that use the library: compiled with the system's compiler, linked with the shared
 //! object that was built together with the test.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Lines, Read, Write};
 use std::os::fd::AsRawFd;
 use std::path::PathBuf;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio};
 use std::time::Duration;
 
 use tempfile::TempDir;
@@ -137,10 +137,42 @@ impl Program {
         command.spawn().unwrap()
     }
 
+    /// Starts it, to be talked with.
+    pub fn talk(&self, args: &[&str]) -> Talk {
+        let mut child = self.start(args);
+        let orders = BufReader::new(child.stdout.take().unwrap()).lines();
+        let answers = child.stdin.take().unwrap();
+        Talk { child, orders, answers }
+    }
+
     /// Runs it, and does for it what it asks for on its standard output.
     pub fn run(&self, server: &Server, args: &[&str]) {
         let status = attend(self.start(args), server).status;
         assert!(status.success(), "{status}");
+    }
+}
+
+/// A program that asks for something on its standard output, and waits until it is done.
+pub struct Talk {
+    child: Child,
+    orders: Lines<BufReader<ChildStdout>>,
+    answers: ChildStdin,
+}
+
+impl Talk {
+    /// What it asks for next has to be this.
+    pub fn expect(&mut self, order: &str) {
+        let said = self.orders.next().map(Result::unwrap);
+        assert_eq!(said.as_deref(), Some(order));
+    }
+
+    pub fn done(&mut self) {
+        self.answers.write_all(b"done\n").unwrap();
+    }
+
+    /// It has to end, and well.
+    pub fn ends(mut self) {
+        assert!(self.child.wait().unwrap().success());
     }
 }
 

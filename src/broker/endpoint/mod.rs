@@ -250,6 +250,26 @@ impl fmt::Debug for Endpoint {
 mod tests {
     use super::*;
 
+    /// It is read, shown so, and has this login.
+    pub(super) fn reads(
+        (url, shown): (&str, &str),
+        (user, password, db): (Option<&str>, Option<&str>, i64),
+    ) {
+        let endpoint = Endpoint::parse(url, &ClientOptions::new()).unwrap();
+        assert_eq!(endpoint.to_string(), shown);
+        assert_eq!(endpoint.login.user.as_deref(), user, "{url}");
+        assert_eq!(endpoint.login.password.as_deref(), password, "{url}");
+        assert_eq!(endpoint.login.db, db, "{url}");
+    }
+
+    /// It is refused with that status, and the part that is wrong is named, but no secret.
+    pub(super) fn refuses(url: &str, status: Status, part: &str) {
+        let error = Endpoint::parse(url, &ClientOptions::new()).expect_err(url);
+        assert_eq!(error.status(), status, "{url}: {error}");
+        assert!(error.to_string().contains(part), "{url}: {error}");
+        assert!(!error.to_string().contains("hunter2"), "{error}");
+    }
+
     #[test]
     fn reads_what_the_documentation_promises() {
         for (url, shown, user, password, db) in [
@@ -261,11 +281,7 @@ mod tests {
             ("redis+unix:///tmp/r.sock", "/tmp/r.sock", None, None, 0),
             ("memory://my%20Tests", "memory://my Tests", None, None, 0),
         ] {
-            let endpoint = Endpoint::parse(url, &ClientOptions::new()).unwrap();
-            assert_eq!(endpoint.to_string(), shown);
-            assert_eq!(endpoint.login.user.as_deref(), user, "{url}");
-            assert_eq!(endpoint.login.password.as_deref(), password, "{url}");
-            assert_eq!(endpoint.login.db, db, "{url}");
+            reads((url, shown), (user, password, db));
         }
     }
 
@@ -293,9 +309,7 @@ mod tests {
             ("memory://%ff", Status::Invalid),
             ("rediss://:hunter2@h#insecure", Status::Invalid),
         ] {
-            let error = Endpoint::parse(url, &ClientOptions::new()).expect_err(url);
-            assert_eq!(error.status(), status, "{url}: {error}");
-            assert!(!error.to_string().contains("hunter2"), "{error}");
+            refuses(url, status, "");
         }
         let endpoint = Endpoint::parse("redis://me:hunter2@h", &ClientOptions::new()).unwrap();
         assert!(!format!("{endpoint} {endpoint:?}").contains("hunter2"));
@@ -319,10 +333,7 @@ mod tests {
             ("unix:///s#hunter2", "fragment"),
             ("redis://h#hunter2", "fragment"),
         ] {
-            let error = Endpoint::parse(url, &ClientOptions::new()).expect_err(url);
-            assert_eq!(error.status(), Status::Invalid, "{url}: {error}");
-            assert!(error.to_string().contains(part), "{url}: {error}");
-            assert!(!error.to_string().contains("hunter2"), "{error}");
+            refuses(url, Status::Invalid, part);
         }
     }
 }
